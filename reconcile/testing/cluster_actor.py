@@ -50,6 +50,8 @@ class ClusterActor:
         self.server = server
         self.made: set[tuple[StorageKey, Key]] = set()
         """What acts have applied, and the namespaces made for it."""
+        self.forced: set[tuple[StorageKey, Key]] = set()
+        """The objects whose finalizers acts have taken away: nobody could clean up after them."""
         self._user_agent = user_agent
 
     @property
@@ -157,12 +159,18 @@ class ClusterActor:
             case Delete():
                 self.request("DELETE", path)
             case Release():
+                self._force(path)
                 self.request("PATCH", path, {"metadata": {"finalizers": None}})
             case Recreate():
                 self._recreate(path)
 
+    def _force(self, path: str) -> None:
+        target = find_target(path, self.server.resources)
+        self.forced.add((target.resource.storage_key, Key(target.namespace, target.name)))
+
     def _recreate(self, path: str) -> None:
         before = self.request("GET", path)
+        self._force(path)
         # Without its finalizers the object goes at once; otherwise its name would still be taken.
         self.request("PATCH", path, {"metadata": {"finalizers": None}})
         with suppress(NotFound):  # if it was being deleted, the patch above has removed it

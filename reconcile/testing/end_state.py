@@ -17,10 +17,14 @@ from reconcile.simulation.workloads import KINDS
 from reconcile.testing.cluster_actor import TOUCHED
 from reconcile.testing.recorded_requests import UNCOUNTED
 from reconcile.testing.redactor import Redactor
+from reconcile.testing.service_invariants import places_outside, writes_outside
 from reconcile.testing.world import World
 
 EndStateSubject = tuple[str, str, str]
-"""Plural, namespace and name; a generated name is its prefix and `*`."""
+"""Plural, namespace and name; a generated name is its prefix and `*`.
+
+For what a service outside the cluster has: service and collection, nothing, and its identity.
+"""
 
 # The grace period stays: it tells an object that is being deleted from one that is not.
 _VOLATILE = frozenset(SET_BY_SERVER) - {"deletionGracePeriodSeconds"}
@@ -81,6 +85,11 @@ def end_state_of(world: World, *, workloads: bool = False) -> EndState:
         stored = world.server.log.get(resource, key)
         if stored is not None:
             objects[_subject(resource, key, names)].append(_plain(stored, names))
+    for place, value in places_outside(world):
+        objects[place].append(value)
+    creates_outside, deletes_outside = writes_outside(world)
+    creates.update(creates_outside)
+    deletes.update(deletes_outside)
     ordered = {subject: _ordered(left) for subject, left in sorted(objects.items())}
     return EndState(ordered, creates, deletes)
 

@@ -26,9 +26,10 @@ _NO_LESS = validators.ge(0.0)
 class When:
     """Which requests a fault concerns: by default the first one, whatever it is.
 
-    `*` in `path` matches anything, including slashes. Each fault counts the requests that match it and
-    concerns `times` of them (None: all) from the `nth` on. `process` is the number, from 1 on, of the only
-    manager whose requests count; with None each manager's are counted separately.
+    `*` in `path` matches anything, including slashes; `//billing/accounts` is a path of the `FakeService`
+    `billing`, where a POST is a `create`. Each fault counts the requests that match it and concerns `times`
+    of them (None: all) from the `nth` on. `process` is the number, from 1 on, of the only manager whose
+    requests count; with None each manager's are counted separately.
     """
 
     verb: Verb = "*"
@@ -209,6 +210,28 @@ class FailCall:
     how: CallFailure = "down"
 
 
+@frozen
+class StaleRead:
+    """A read of a service outside the cluster shows the state of `changes` changes before.
+
+    Of a service whose reads may be late (`visible_after`) only as far back as that allows.
+    """
+
+    changes: int = field(default=1, validator=validators.ge(1))
+
+
+@frozen
+class PartOfBatch:
+    """A service outside the cluster carries out the first `items` of a batch; the others get a 503 each."""
+
+    items: int = field(default=1, validator=_NOT_NEGATIVE)
+
+
+@frozen
+class FailOperation:
+    """The operation that a request to a service outside the cluster starts ends with an error."""
+
+
 RequestFault = (
     Delay
     | SlowReply
@@ -226,7 +249,10 @@ RequestFault = (
 StreamFault = Cut | EndEarly | Stall | Expire | Hold | Coalesce | Repeat | TimeTravel
 """Faults of a stream that was opened; other requests do not count for them."""
 
-What = RequestFault | StreamFault | FailCall
+ServiceFault = StaleRead | PartOfBatch | FailOperation
+"""Faults of a request to a service outside the cluster; other requests do not count for them."""
+
+What = RequestFault | StreamFault | FailCall | ServiceFault
 
 
 @frozen

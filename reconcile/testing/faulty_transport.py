@@ -2,7 +2,7 @@
 
 import weakref
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -17,9 +17,8 @@ from informers.api_errors import OutcomeUnknown, Unreachable
 from informers.transport import HttpRequest, PassingTransport, Response, StreamingResponse, Transport
 from reconcile.runs.tenure import tenure_here
 from reconcile.testing.call_faults import CallFaults
-from reconcile.testing.fault_answers import initial_events, list_at, refusal, stale_version, watch_from
+from reconcile.testing.fault_answers import initial_events, list_at, stale_version, watch_from
 from reconcile.testing.faults import (
-    Coalesce,
     Crash,
     CrashAfter,
     CrashBefore,
@@ -28,18 +27,18 @@ from reconcile.testing.faults import (
     FailCall,
     Fault,
     FaultPlan,
-    Hold,
     LoseReply,
     Meanwhile,
     Pause,
     Refuse,
     RefuseAsStale,
+    ServiceFault,
     SlowReply,
-    StreamFault,
     TimeTravel,
     What,
 )
-from reconcile.testing.recorded_requests import RecordedRequest
+from reconcile.testing.faulty_calls import FaultyCall, OutsideService, concerns
+from reconcile.testing.recorded_requests import RecordedRequest, service_of
 from reconcile.testing.runs_under_way import outside_runs, run_here
 from reconcile.testing.scenario_acts import ScenarioAct
 from reconcile.testing.stream_faults import Backlog, alongside, whole_lines, with_faults
@@ -75,7 +74,7 @@ class FaultyTransport(PassingTransport):
 
     `process` is the number of the manager, from 1 on. `effects` carries out `Meanwhile` and `TimeTravel`;
     a plan with one needs it (ValueError). Requests and streams are held back until
-    `late_until` (s, of the loop).
+    `late_until` (s, of the loop). Requests to an `outside` service are answered by it, and not by `inner`.
     """
 
     def __init__(
@@ -86,8 +85,10 @@ class FaultyTransport(PassingTransport):
         process: int = 1,
         effects: FaultEffects | None = None,
         record_events: bool = False,
+        outside: Mapping[str, OutsideService] | None = None,
     ) -> None:
         _check_effects(plan.faults, effects)
+        self._outside = outside or {}
         self.plan = plan
         self.requests: list[RecordedRequest] = []
         self.applied: list[str] = []
@@ -138,7 +139,7 @@ class FaultyTransport(PassingTransport):
         self._crash = None
 
     def cut(self, seconds: float) -> None:
-        """Let nothing pass for so many seconds, in either direction."""
+        """Let nothing pass to or from the API server for so many seconds; services outside are reached."""
         self._cut_off_until = max(self._cut_off_until, loop_time() + seconds)
         self.late_until = max(self.late_until, self._cut_off_until)
 
@@ -161,6 +162,12 @@ class FaultyTransport(PassingTransport):
         refused = await self._before(call)
         if refused is not None:
             return refused
+        if call.service is not None:
+            for fault in call.met:
+                if isinstance(fault, ServiceFault):
+                    self._note(call, fault)
+            response = await call.service.answer(request, call.met)
+            return await self._after(call, response.status) or response
         if self.cut_off:
             await self._reach()
         with self._calls.caused_here():
@@ -178,7 +185,7 @@ class FaultyTransport(PassingTransport):
         return _PlainStream(self, call, self._inner.stream(request))
 
     @asynccontextmanager
-    async def _stream(self, call: "_FaultyCall", request: HttpRequest) -> AsyncIterator[StreamingResponse]:
+    async def _stream(self, call: FaultyCall, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
         refused = await self._before(call)
         if refused is not None:
             yield StreamingResponse(refused.status, refused.headers, _one_chunk(refused.body))
@@ -201,7 +208,7 @@ class FaultyTransport(PassingTransport):
 
     @asynccontextmanager
     async def _travelled(
-        self, call: "_FaultyCall", travel: TimeTravel, request: HttpRequest
+        self, call: FaultyCall, travel: TimeTravel, request: HttpRequest
     ) -> AsyncIterator[StreamingResponse]:
         """Open a watch that shows an earlier state first, and the events since then later."""
         assert self._effects is not None
@@ -214,24 +221,32 @@ class FaultyTransport(PassingTransport):
             async with aclosing(chunks):
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
-    def _begin(self, request: HttpRequest, *, streaming: bool = False) -> "_FaultyCall":
+    def _begin(self, request: HttpRequest, *, streaming: bool = False) -> FaultyCall:
         self.stay_dead()
         query, tenure, run = dict(request.query), tenure_here(), run_here()
         number = 0
         if run is not None:
             number = run.ref.number
             run.sent.append(len(self.requests))
+        service = self._outside.get(service_of(request.path)) if self._outside else None
         record = RecordedRequest(
-            request.method, request.path, query, request.body, loop_time(), tenure=tenure, run=number
+            request.method,
+            request.path,
+            query,
+            request.body,
+            loop_time(),
+            tenure=tenure,
+            run=number,
+            service_verb=None if service is None else service.verb_of(request),
         )
         self.requests.append(record)
-        return _FaultyCall(len(self.requests) - 1, record, tuple(self._met_by(record, streaming)))
+        return FaultyCall(len(self.requests) - 1, record, tuple(self._met_by(record, streaming)), service)
 
     def _met_by(self, request: RecordedRequest, streaming: bool) -> Iterator[What]:
         for number, fault in enumerate(self.plan.faults):
             if fault.when.process not in (None, self._process):
                 continue
-            if not _concerns(fault.what, request, streaming):
+            if not concerns(fault.what, request, streaming):
                 continue
             if not fault.when.matches(request.verb, request.path):
                 continue
@@ -239,7 +254,7 @@ class FaultyTransport(PassingTransport):
             if fault.when.meets(self._counts[number]):
                 yield fault.what
 
-    async def _before(self, call: "_FaultyCall") -> Response | None:
+    async def _before(self, call: FaultyCall) -> Response | None:
         """Inject the faults before the server sees the request; returns their answer, if any."""
         if not call.met:
             return None
@@ -265,10 +280,10 @@ class FaultyTransport(PassingTransport):
             case RefuseAsStale() as fault:
                 return self._answer(call, fault, stale_version(call.request.path))
             case Refuse(applied=False) as fault:
-                return self._answer(call, fault, refusal(fault))
+                return self._answer(call, fault, call.refusal(fault))
         return None
 
-    async def _after(self, call: "_FaultyCall", status: int) -> Response | None:
+    async def _after(self, call: FaultyCall, status: int) -> Response | None:
         """Inject the faults after the server has answered; returns their answer, if any."""
         if not call.met:
             self.record(call, status=None if self.crashed else status, server_status=status)
@@ -284,23 +299,23 @@ class FaultyTransport(PassingTransport):
                 self._note(call, fault)
                 self._die(call, carried_out=True)
             case Refuse() as fault:
-                return self._answer(call, fault, refusal(fault))
+                return self._answer(call, fault, call.refusal(fault))
         self.record(call, status=status)
         return None
 
-    async def _wait(self, call: "_FaultyCall", kind: type[Delay | SlowReply]) -> None:
+    async def _wait(self, call: FaultyCall, kind: type[Delay | SlowReply]) -> None:
         for fault in call.met:
             if isinstance(fault, kind):
                 self._note_late(call, fault)
                 await anyio.sleep(fault.seconds)
         self.stay_dead()
 
-    def _answer(self, call: "_FaultyCall", fault: What, answer: Response) -> Response:
+    def _answer(self, call: FaultyCall, fault: What, answer: Response) -> Response:
         self._note(call, fault)
         self.record(call, status=answer.status)
         return answer
 
-    async def _chunks(self, call: "_FaultyCall", chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    async def _chunks(self, call: FaultyCall, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         if call.stream_faults or self._record_events:
             chunks = chunks if call.holding else whole_lines(chunks)
         if call.stream_faults:
@@ -324,7 +339,7 @@ class FaultyTransport(PassingTransport):
             await _close(chunks)
 
     def record(
-        self, call: "_FaultyCall", *, status: int | None = None, server_status: int | None = None
+        self, call: FaultyCall, *, status: int | None = None, server_status: int | None = None
     ) -> None:
         """Record what the caller and what the server answered."""
         run = run_here()
@@ -332,10 +347,10 @@ class FaultyTransport(PassingTransport):
             run.look_around(call.number)
         self.requests[call.number] = self.requests[call.number].answered(status, server_status)
 
-    def _note(self, call: "_FaultyCall", fault: What) -> None:
+    def _note(self, call: FaultyCall, fault: What) -> None:
         self.applied.append(f"{loop_time():.3f}s {call.request}: {fault}")
 
-    def _note_late(self, call: "_FaultyCall", fault: What) -> None:
+    def _note_late(self, call: FaultyCall, fault: What) -> None:
         self._note(call, fault)
         seconds: float | None = getattr(fault, "seconds", None)
         self.late_until = max(self.late_until, loop_time() + (seconds or 0.0))
@@ -344,7 +359,7 @@ class FaultyTransport(PassingTransport):
         self.applied.append(f"{loop_time():.3f}s call of {path}: {fault}")
         self.late_until = max(self.late_until, loop_time() + seconds)
 
-    def _die(self, call: "_FaultyCall", *, carried_out: bool) -> NoReturn:
+    def _die(self, call: FaultyCall, *, carried_out: bool) -> NoReturn:
         self._crash = Crash(str(call.request), carried_out=carried_out)
         raise self._crash
 
@@ -365,7 +380,7 @@ class _PlainStream(AbstractAsyncContextManager[StreamingResponse], AsyncIterator
     def __init__(
         self,
         transport: FaultyTransport,
-        call: "_FaultyCall",
+        call: FaultyCall,
         opened: AbstractAsyncContextManager[StreamingResponse],
     ) -> None:
         self._transport = transport
@@ -393,48 +408,6 @@ class _PlainStream(AbstractAsyncContextManager[StreamingResponse], AsyncIterator
     ) -> bool | None:
         await _close(self._chunks)
         return await self._opened.__aexit__(kind, error, trace)
-
-
-@frozen
-class _FaultyCall:
-    """A request in progress: its index in the record, and the faults that concern it."""
-
-    number: int
-    request: RecordedRequest
-    met: tuple[What, ...]
-
-    @property
-    def name(self) -> str:
-        return f"{self.request.method} {self.request.path}"
-
-    @property
-    def decisive(self) -> What | None:
-        """The first fault that ends the request; delays, pauses and the faults of streams do not."""
-        for fault in self.met:
-            if not isinstance(fault, Delay | SlowReply | Meanwhile | Pause | StreamFault):
-                return fault
-        return None
-
-    @property
-    def stream_faults(self) -> list[StreamFault]:
-        return [fault for fault in self.met if isinstance(fault, StreamFault)]
-
-    @property
-    def holding(self) -> bool:
-        """Whether lines are held back, so that a task has to read on meanwhile."""
-        return any(isinstance(fault, Hold | Coalesce) for fault in self.met)
-
-    @property
-    def travel(self) -> TimeTravel | None:
-        return next((fault for fault in self.met if isinstance(fault, TimeTravel)), None)
-
-
-def _concerns(what: What, request: RecordedRequest, streaming: bool) -> bool:
-    if isinstance(what, StreamFault | FailCall):
-        return streaming and not isinstance(what, FailCall)
-    if isinstance(what, RefuseAsStale):
-        return request.verb in ("update", "patch", "delete")
-    return True
 
 
 async def _close(chunks: AsyncIterator[bytes]) -> None:

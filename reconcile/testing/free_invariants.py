@@ -15,6 +15,7 @@ from reconcile.embedded.log import StorageKey, Stored
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.models import kind_of
 from reconcile.testing.manager_identity import is_life_of
+from reconcile.testing.service_invariants import doubles, leaks
 from reconcile.testing.shard_invariants import LEASES, caught_up, one_owner, owned
 from reconcile.testing.world import World
 
@@ -80,7 +81,7 @@ def _created_by_managers(world: World) -> Callable[[ObjectKey], bool]:
     generated: list[tuple[StorageKey, str, str]] = []
     for process in world.processes:
         for request in process.transport.requests:
-            if not request.effective or request.verb not in ("create", "patch", "update"):
+            if not request.effective or request.outside or request.verb not in ("create", "patch", "update"):
                 continue
             target = request.target
             resource = (target.group, target.resource)
@@ -176,8 +177,8 @@ def leader(world: World) -> Iterator[str]:
             holders.append(one.change.new.decode()["spec"].get("holderIdentity") or "")
     for process in world.processes:
         for request in process.transport.requests:
-            if not request.mutating or request.target.resource == "leases":
-                continue
+            if not request.mutating or request.outside or request.target.resource == "leases":
+                continue  # nothing outside the cluster can check a Lease
             holder = holders[bisect_right(times, request.at) - 1]
             if not is_life_of(holder, process.number):
                 text = f"{request.summary} at {request.at:.3f} s by manager {process.number}"
@@ -189,6 +190,8 @@ AT_REST: Mapping[str, FreeInvariant] = {
     "orphans": orphans,
     "finalizers": finalizers,
     "owned": owned,
+    "leaks": leaks,
+    "doubles": doubles,
 }
 OF_A_RUN: Mapping[str, FreeInvariant] = {
     "generations": generations,

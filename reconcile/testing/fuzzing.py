@@ -21,6 +21,7 @@ from hypothesis.strategies import SearchStrategy
 from reconcile.models import UNSET, Object, kind_of
 from reconcile.models.fields import ModelField, fields_of, split_annotated, union_parts
 from reconcile.models.writing import to_json
+from reconcile.testing.fake_services.service_faults import drawn_faults, pattern_of
 from reconcile.testing.faults import (
     CallFailure,
     Coalesce,
@@ -84,6 +85,7 @@ _AMONG_REQUESTS = (
     Refuse(504),
     Refuse(504, applied=True),
 )
+_AMONG_SERVICES = (CrashBefore(), CrashAfter(), LoseReply(), SlowReply(2.0), Refuse(504, applied=True))
 _AMONG_STREAMS = (Cut, EndEarly, Expire, Repeat, Hold, Coalesce)
 _AMONG_CALLS = tuple(map(FailCall, get_args(CallFailure)))
 _MOST_LINES = 8
@@ -271,6 +273,11 @@ def _faults(scenario: Scenario) -> SearchStrategy[Fault]:
     spoilers = st.tuples(st.sampled_from(_AMONG_STREAMS), lines).map(lambda drawn: drawn[0](drawn[1]))
     stalls = lines.map(lambda after: Stall(after, 10.0))
     streams = st.builds(Fault, watches, spoilers | stalls)
+    for service in scenario.services():
+        at = st.builds(
+            When, st.sampled_from(("*", "write", "get")), st.just(pattern_of(service)), nths, times
+        )
+        requests |= st.builds(Fault, at, st.sampled_from((*_AMONG_SERVICES, *drawn_faults(service))))
     webhooks = [route.path for route in routes_of(scenario.make_controllers())]
     if not webhooks:
         return requests | streams

@@ -14,6 +14,25 @@ _READS = ("get", "list", "watch")
 UNCOUNTED = frozenset({("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io", "events")})
 """Resources (group and plural) that no invariant counts: they change while nothing else happens."""
 _NOT_A_RESOURCE = RequestPlace("", "", "", "")
+_OUTSIDE = "//"
+_SERVICE_VERBS: Mapping[str, Verb] = {
+    "GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete",
+}  # fmt: skip
+
+
+def service_path(service: str, path: str) -> str:
+    """The path of a request to a service outside the cluster, in records and faults."""
+    return f"{_OUTSIDE}{service}{path}"
+
+
+def service_of(path: str) -> str:
+    """The service outside the cluster to which a path belongs; empty for one of the API server."""
+    return path.removeprefix(_OUTSIDE).partition("/")[0] if path.startswith(_OUTSIDE) else ""
+
+
+def service_verb(method: str) -> Verb:
+    """The verb of a request to a service outside the cluster."""
+    return _SERVICE_VERBS.get(method, "update")
 
 
 @frozen
@@ -22,7 +41,8 @@ class RecordedRequest:
 
     `status` is what the caller received, `server_status` what the server sent, each None without an answer;
     they differ only if a fault stood between. `run` is the number of the run of its process that sent it, 0
-    for none, and `tenure` the tenure of that run, where replicas share the objects.
+    for none, and `tenure` the tenure of that run, where replicas share the objects. `service_verb` is the
+    verb of a request to a service outside the cluster.
     """
 
     method: str
@@ -34,6 +54,7 @@ class RecordedRequest:
     server_status: int | None = None
     tenure: Tenure | None = field(default=None, repr=False, eq=False)
     run: int = field(default=0, repr=False, eq=False)
+    service_verb: Verb | None = None
 
     def answered(self, status: int | None, server_status: int | None) -> "RecordedRequest":
         """The same request with its answer; None leaves a status as it is."""
@@ -48,12 +69,20 @@ class RecordedRequest:
             server_status or self.server_status,
             self.tenure,
             self.run,
+            self.service_verb,
         )
 
     @property
     def verb(self) -> Verb:
         """The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, …"""
+        if self.service_verb is not None:
+            return self.service_verb
         return cast(Verb, request_info(self.method, self.path, self.query).verb)
+
+    @property
+    def outside(self) -> bool:
+        """Whether it was sent to a service outside the cluster."""
+        return self.service_verb is not None
 
     @property
     def target(self) -> RequestPlace:
@@ -82,6 +111,8 @@ class RecordedRequest:
     @property
     def summary(self) -> str:
         """A write in a few words: `create pods default/web-1`, `patch sites/status default/web`."""
+        if self.outside:
+            return f"{self.method} {self.path}"
         target = self.target
         verb = "apply" if self.verb == "patch" and "force" in self.query else self.verb
         name = target.name

@@ -1,22 +1,26 @@
-"""What a trace must not show: the data of Secrets, and secret fields of models."""
+"""What a trace must not show: the data of Secrets, and secret fields of models and of services."""
 
 from collections.abc import Iterable
 
 from reconcile.models import Object, kind_of
 from reconcile.models.secret_fields import secret_fields
+from reconcile.testing.fake_services.service import FakeService
 
 _SECRETS = "secrets"
 _HELD = ("data", "stringData")
 
 
 class Redactor:
-    """Knows the secret fields by plural and path."""
+    """Knows the secret fields by plural (`service/collection` outside the cluster) and path."""
 
-    def __init__(self, kinds: Iterable[type[Object]]) -> None:
+    def __init__(self, kinds: Iterable[type[Object]], services: Iterable[FakeService] = ()) -> None:
         self._paths: dict[str, set[tuple[str, ...]]] = {}
         for kind in kinds:
             paths = self._paths.setdefault(kind_of(kind).resource.plural, set())
             paths.update(secret_fields(kind))
+        for service in services:
+            for name, resources in service.collections.items():
+                self._paths[f"{service.name}/{name}"] = {(one,) for one in resources.declared.secret}
 
     def hides(self, plural: str, path: str) -> bool:
         """Whether the field at a path such as `.spec.password` (`[]` for elements of a list) is secret."""

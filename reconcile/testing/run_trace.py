@@ -1,12 +1,15 @@
 """The trace of a run for people: who did what, in order, what it changed, and what was wrong."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 
 from reconcile.embedded.log import StoredChange
 from reconcile.testing.end_state import differences
+from reconcile.testing.fake_services.service import FakeService
+from reconcile.testing.fake_services.service_resources import ResourceChange
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.recorded_requests import UNCOUNTED
 from reconcile.testing.redactor import Redactor
@@ -45,12 +48,20 @@ def _faults(plan: FaultPlan) -> str:
 
 
 def _events(run: ScenarioRun) -> Iterator[TraceLine]:
-    world = run.world
+    world, redactor = run.world, run.redactor
     for act in world.acts:
         yield act.at, 0, f"user       {act.text}"
     for one in world.changes:
         if one.change.resource not in UNCOUNTED:
             yield one.at, 2, f"server     {_changed(one.change, run.redactor)}"
+    for service in world.services:
+        for plural, resources in service.collections.items():
+            for changed in resources.changes:
+                yield (
+                    changed.at,
+                    2,
+                    f"{service.name:<10} {_changed_outside(service, plural, changed, redactor)}",
+                )
     for process in world.processes:
         manager = f"manager {process.number}"
         for request in process.transport.requests:
@@ -86,14 +97,32 @@ def _changed(change: StoredChange, redactor: Redactor) -> str:
     if change.old.uid != change.new.uid:
         return f"{name} is replaced by another object"
     old, new = change.old.decode(), change.new.decode()
+    fields = _fields(_without_metadata(old), _without_metadata(new), partial(redactor.hides, plural))
+    return f"{name}: {fields}"
+
+
+def _fields(old: Mapping[str, Any], new: Mapping[str, Any], hides: Callable[[str], bool]) -> str:
+    found = list(differences(old, new))
     fields = [
         f"{path.strip('.')}: {_shown(left)} -> {_shown(right)}"
-        for path, left, right in differences(_without_metadata(old), _without_metadata(new))
-        if not redactor.hides(plural, path)
+        for path, left, right in found
+        if not hides(path)
     ]
-    if any(redactor.hides(plural, path) for path, _, _ in differences(old, new)):
+    if any(hides(path) for path, _, _ in found):
         fields.append("a secret has changed")
-    return f"{name}: {'; '.join(fields) or 'unchanged'}"
+    return "; ".join(fields) or "unchanged"
+
+
+def _changed_outside(
+    service: FakeService, plural: str, change: ResourceChange[Any], redactor: Redactor
+) -> str:
+    name = f"{plural} {change.id}"
+    if change.old is None or change.new is None:
+        return f"{name} is {change.what}"
+    resources = service.collections[plural]
+    old, new = resources.body_of(change.old.value), resources.body_of(change.new.value)
+    hides = partial(redactor.hides, f"{service.name}/{plural}")
+    return f"{name}: {_fields(old, new, hides)}"
 
 
 def _without_metadata(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from reconcile.models import Object
 from reconcile.sharding.options import Sharding
 from reconcile.simulation import Delays
 from reconcile.testing import free_invariants
+from reconcile.testing.fake_services.service import FakeService, services_of
 from reconcile.testing.scenario_acts import ScenarioAct, manifest_of
 from reconcile.testing.world import World
 from reconcile.webhooks.in_process import served_by
@@ -61,7 +62,8 @@ class Scenario:
 
     `controllers` makes the controllers of a process, anew for each of its lives: what they keep in memory is
     lost. `outside` makes what exists outside the cluster and outlives a process (an account system, a DNS
-    zone), anew for each run; its result is the argument of `controllers`, and `World.outside`.
+    zone), anew for each run; its result is the argument of `controllers`, and `World.outside`. Where that is
+    a `FakeService`, or has some as its fields or items, each of their requests may meet a fault.
 
     The server serves the controllers' kinds, further `kinds`, and `definitions`: CustomResourceDefinitions,
     which take precedence over that of a model. `objects` exist before any manager starts.
@@ -119,6 +121,10 @@ class Scenario:
     def make_outside(self) -> Any:
         """What exists outside the cluster in one run, or None."""
         return None if self.outside is None else self.outside()
+
+    def services(self) -> Sequence[FakeService]:
+        """The services outside the cluster, as each run begins with them."""
+        return services_of(self.make_outside())
 
     def make_controllers(self, outside: Any = None) -> tuple[Controller[Any], ...]:
         """The controllers of one life of a process, with the `outside` of its run or one of their own."""

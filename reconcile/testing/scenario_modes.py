@@ -1,11 +1,13 @@
 """The ways to use a scenario: `sweep` and `fuzz` it, `replay` a plan, or run it under many `seeds`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import perf_counter
 from typing import get_args
 
 from attrs import frozen
 
+from reconcile.testing.fake_services.service import FakeService
+from reconcile.testing.fake_services.service_faults import faults_at
 from reconcile.testing.faults import (
     CallFailure,
     CrashAfter,
@@ -20,7 +22,7 @@ from reconcile.testing.faults import (
     StreamFault,
     When,
 )
-from reconcile.testing.recorded_requests import RecordedRequest
+from reconcile.testing.recorded_requests import RecordedRequest, service_of
 from reconcile.testing.run_trace import format_trace
 from reconcile.testing.scenario import Scenario
 from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
@@ -71,8 +73,11 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Scen
     For each effective write of the first run: a crash before it, a crash after it, its answer lost. For each
     event that a manager received: it arrives only after the next 1, 2 or 3 of its kind, or 10 seconds later.
     For each webhook that its requests called: it is down, too slow, answers wrongly, or its certificate is
-    not trusted, for three calls. With `sharding`, each write may also find its process standing still for
-    longer than its Lease, and what a replica writes into the Leases of the ring counts, unlike renewals.
+    not trusted, for three calls. Each write to a `FakeService` meets the same as others; it may also be
+    refused, or answered with an error though it was done. A read of it may be refused, or not see the last
+    write if the service promises no better. With `sharding`, each write may also find its process standing
+    still for longer than its Lease, and what a replica writes into the Leases of the ring counts, unlike
+    renewals.
     All runs have `seed`. If there are more than `most`, so many are taken at even distances.
 
     Raises Broken for the first run that breaks an invariant, shrunk to the least plan that still does, and
@@ -187,15 +192,34 @@ def _least(runner: ScenarioRunner, run: ScenarioRun) -> Broken:
     return Broken(runner.run(shrink(run.plan, fails)))
 
 
+def _service_faults(
+    request: RecordedRequest,
+    services: Mapping[str, FakeService],
+    nths: dict[tuple[str, str], int],
+    process: int | None,
+    seed: int,
+) -> Iterator[FaultPlan]:
+    nth = nths[request.verb, request.path] = nths.get((request.verb, request.path), 0) + 1
+    when = When(request.verb, request.path, nth, process=process)
+    if request.effective or not request.mutating:
+        whats = (*_AT_WRITES, *faults_at(request, services[service_of(request.path)]))
+        for what in whats if request.mutating else whats[len(_AT_WRITES) :]:
+            yield FaultPlan([Fault(when, what)], seed=seed)
+
+
 def _single_faults(first: ScenarioRun, scenario: Scenario, seed: int) -> Iterator[FaultPlan]:
     at_writes = _AT_WRITES
     if scenario.sharding is not None:
         at_writes = (*_AT_WRITES, Pause(scenario.lease_terms.duration + 2.0))
+    services = {service.name: service for service in first.world.services}
     for process in first.world.processes:
         number = process.number if len(first.world.processes) > 1 else None
         nths: dict[tuple[str, str], int] = {}
         said = _Said()
         for request in process.transport.requests:
+            if request.outside:
+                yield from _service_faults(request, services, nths, number, seed)
+                continue
             if not request.mutating or not (request.counted or scenario.sharding is not None):
                 continue
             nth = nths[request.verb, request.path] = nths.get((request.verb, request.path), 0) + 1

@@ -53,7 +53,7 @@ class ScenarioRunner:
         self.scenario = scenario
         self._references = references
         self._base = _server_for(scenario)
-        self._redactor = Redactor(scenario.served_kinds())
+        self._redactor = Redactor(scenario.served_kinds(), scenario.services())
         self._expected: dict[str, ExpectedEndState | None] = {}
 
     def run(self, plan: FaultPlan, *, record_events: bool = False) -> ScenarioRun:

@@ -187,7 +187,7 @@ def _writes_of_former_owners(world: World) -> Iterator[str]:
         for request in process.transport.requests:
             tenure = request.tenure
             # What was refused at the socket had waited in the process, and was never sent.
-            if tenure is None or not request.mutating or request.server_status is None:
+            if tenure is None or not request.mutating or request.server_status is None or request.outside:
                 continue
             number = bisect_left(times, request.at)
             if not number:

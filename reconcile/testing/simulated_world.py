@@ -67,12 +67,20 @@ class SimulatedWorld:
         numbers = range(1, scenario.replicas + 1)
         self._processes = [self._process(number, plan, record_events) for number in numbers]
         self.view.processes = self._processes
+        lines = {process.number: process.transport for process in self._processes}
+        for service in self.view.services:
+            service.join(lines, plan.seed, self._rest.changed)
 
     def _process(self, number: int, plan: FaultPlan, record_events: bool) -> ManagerProcess:
         world = self.view
         late = LateWatches(world.server, 1_000 * plan.seed + number, lag=self.scenario.lag)
         transport = FaultyTransport(
-            late, plan, process=number, effects=world.actor, record_events=record_events
+            late,
+            plan,
+            process=number,
+            effects=world.actor,
+            record_events=record_events,
+            outside={service.name: service for service in world.services},
         )
         return ManagerProcess(
             number,
@@ -119,7 +127,8 @@ class SimulatedWorld:
             await self._rest.pause(min(due, until))
 
     def _last_event(self) -> float:
-        return max(self._rest.last_change, *(process.transport.late_until for process in self._processes))
+        late = [process.transport.late_until for process in self._processes]
+        return max(self._rest.last_change, *late, *(service.late_until for service in self.view.services))
 
     def _why_restless(self) -> str:
         counted = [one for one in self.view.changes if one.change.resource not in UNCOUNTED]
@@ -145,7 +154,7 @@ class SimulatedWorld:
             if self._troubles() != troubles:
                 return
             for request in world.requests_since(since):
-                if request.verb != "watch":
+                if request.verb != "watch" and (request.mutating or not request.outside):
                     world.violate("extra-run", f"{request}, by a run with nothing to do")
 
     def _troubles(self) -> int:

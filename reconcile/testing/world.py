@@ -18,6 +18,7 @@ from reconcile.manager.manager import Manager
 from reconcile.models import Object, decode, kind_of
 from reconcile.sharding.options import Sharding
 from reconcile.testing.cluster_actor import ClusterActor
+from reconcile.testing.fake_services.service import FakeService, services_of
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.recorded_requests import RecordedRequest
 from reconcile.testing.rest_monitor import RestMonitor
@@ -81,7 +82,7 @@ class World:
     """The argument of an invariant, and of a step that is a function.
 
     Since the run began: `changes` of the server, `runs` of controllers, `acts` of users, and `violations`
-    found. `outside` is what the scenario has outside the cluster.
+    found. `outside` is what the scenario has outside the cluster, `services` the FakeServices in it.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class World:
         self.server = base.copy(self.clock)
         self.actor = ClusterActor(self.server)
         self.outside = outside
+        self.services: Sequence[FakeService] = services_of(outside)
         self.most_requests = most_requests
         self.most_failures = most_failures
         self.elects_leader = elects_leader

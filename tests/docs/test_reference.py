@@ -47,6 +47,8 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.shipping",
         "reconcile.status",
         "reconcile.storms",
+        "reconcile.testing.exploration",
+        "reconcile.testing.fake_services",
         "reconcile.testing.plugin",
     }
 )

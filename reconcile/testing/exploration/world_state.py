@@ -17,7 +17,7 @@ deleted a pod and created another one, or has set a field back.
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -103,7 +103,7 @@ class WorldStates:
             queues=sorted(part for process in world.processes for part in self._queues(process)),
             runs=sorted(part for process in world.processes for part in self._runs(process)),
             processes=[_process(process) for process in world.processes],
-            outside=_outside(world.outside),
+            outside=_outside(world),
         )
 
     def content(self, change: StoredChange) -> str:
@@ -353,10 +353,12 @@ def _process(process: ProcessView) -> Part:
     return process.number, process.alive, manager._leads(), process.transport.cut_off, held
 
 
-def _outside(outside: Any) -> str:
-    """What exists outside the cluster, if it can tell by a method `state`."""
-    state = getattr(outside, "state", None)
-    if not callable(state):
-        return ""
-    told: Mapping[str, Any] = state()
+def _outside(world: World) -> str:
+    """What exists outside the cluster: in its services, or in what can tell by a method `state`."""
+    told: Any = {service.name: service.state() for service in world.services}
+    if not told:
+        state = getattr(world.outside, "state", None)
+        if not callable(state):
+            return ""
+        told = state()
     return _digest(msgspec.json.encode(told, order="deterministic", enc_hook=repr))

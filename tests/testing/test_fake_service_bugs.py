@@ -1,0 +1,181 @@
+"""Mistakes around a service outside the cluster: each is found by the sweep, and its twin passes whole."""
+
+import pytest
+
+from reconcile.testing import (
+    Apply,
+    Broken,
+    CrashAfter,
+    FailOperation,
+    FakeService,
+    Fault,
+    FaultPlan,
+    PartOfBatch,
+    RateLimit,
+    Refuse,
+    Scenario,
+    Wait,
+    When,
+    World,
+    fuzz,
+    replay,
+    seeds,
+    sweep,
+)
+from reconcile.testing.faults import ServiceFault, Verb
+from tests.testing.rented_accounts import (
+    LATE_BILLS,
+    LINES,
+    SLOW_BILLS,
+    STORY,
+    WEB,
+    batch_checked,
+    batch_trusted,
+    billing,
+    close,
+    close_and_wait,
+    close_by_number,
+    close_if_possible,
+    comes_back,
+    drop_first_page,
+    drop_lines,
+    gives_up,
+    key_for_each_try,
+    looks_first,
+    scenario,
+    taken_by_itself,
+    taken_for_refused,
+    takes_accepted_for_done,
+    waits_for_the_operation,
+    with_a_key,
+    without_a_key,
+)
+
+
+def lines() -> FakeService:
+    return billing(LINES)
+
+
+def late() -> FakeService:
+    return billing(LATE_BILLS)
+
+
+def slow() -> FakeService:
+    return billing(SLOW_BILLS)
+
+
+def first(verb: Verb) -> When:
+    """The first such request to the service."""
+    return When(verb, "//billing/*")
+
+
+NEW = Apply(WEB)
+BUGS: dict[str, tuple[Scenario, Scenario, str]] = {
+    "no idempotency key": (scenario(without_a_key, close), scenario(with_a_key, close), "doubles"),
+    "another key after an error": (scenario(key_for_each_try, close), scenario(with_a_key, close), "doubles"),
+    "an error taken for not done": (
+        scenario(taken_for_refused, drop_lines, NEW, outside=lines),
+        scenario(taken_by_itself, drop_lines, NEW, outside=lines),
+        "end-state",
+    ),
+    "a read right after a write": (
+        scenario(looks_first, close, outside=late),
+        scenario(with_a_key, close_by_number, outside=late),
+        "doubles",
+    ),
+    "a limit taken for a refusal": (
+        scenario(gives_up, close, *STORY[:2]),
+        scenario(comes_back, close, *STORY[:2]),
+        "extra-run",
+    ),
+    "an error taken for deleted": (
+        scenario(with_a_key, close_if_possible),
+        scenario(with_a_key, close),
+        "leaks",
+    ),
+    "a batch that was done in part": (
+        scenario(batch_trusted, drop_lines, NEW, outside=lines),
+        scenario(batch_checked, drop_lines, NEW, outside=lines),
+        "end-state",
+    ),
+    "an operation that fails": (
+        scenario(takes_accepted_for_done, close_and_wait, NEW, outside=slow),
+        scenario(waits_for_the_operation, close_and_wait, NEW, outside=slow),
+        "end-state",
+    ),
+    "more than one page": (
+        scenario(batch_checked, drop_first_page, outside=lines),
+        scenario(batch_checked, drop_lines, outside=lines),
+        "leaks",
+    ),
+}
+
+
+@pytest.mark.rule("sim-services")
+@pytest.mark.parametrize("name", BUGS)
+def test_a_mistake_around_a_service_is_found_by_the_sweep(name: str) -> None:
+    wrong, _, rule = BUGS[name]
+    with pytest.raises(Broken) as broken:
+        sweep(wrong)
+    assert rule in broken.value.rules
+    assert len(broken.value.plan.faults) <= 1
+    with pytest.raises(Broken):
+        replay(wrong, broken.value.plan.to_json())
+
+
+@pytest.mark.rule("sim-services")
+@pytest.mark.parametrize("name", BUGS)
+def test_the_same_operator_without_the_mistake_passes_the_whole_sweep(name: str) -> None:
+    report = sweep(BUGS[name][1])
+    assert report.runs == report.in_full
+
+
+@pytest.mark.rule("sim-services", "sim-fuzz")
+@pytest.mark.parametrize("name", ["a read right after a write", "an operation that fails"])
+def test_random_plans_find_mistakes_around_a_service_too(name: str) -> None:
+    wrong, mended, _ = BUGS[name]
+    with pytest.raises(Broken):
+        fuzz(wrong, seconds=50, most=200)
+    assert fuzz(mended, seconds=50, most=20).runs == 20
+
+
+@pytest.mark.rule("sim-services")
+def test_the_trace_says_what_became_of_the_resources_and_hides_their_secrets() -> None:
+    with pytest.raises(Broken) as broken:
+        sweep(BUGS["no idempotency key"][0])
+    text = str(broken.value)
+    assert "POST //billing/accounts -> no answer; the server answered 201" in text
+    assert "billing    accounts accounts-1 is created" in text
+    assert 'billing    accounts accounts-2: plan: "pro" -> "team"' in text
+    assert "accounts-1, accounts-2 of billing/accounts are the same resource" in text
+    assert "hunter2" not in text
+
+
+@pytest.mark.rule("sim-services")
+def test_a_lost_answer_of_a_service_is_a_fault_like_any_other() -> None:
+    plan = FaultPlan([Fault(first("create"), CrashAfter())])
+    run = replay(scenario(with_a_key, close, NEW), plan)
+    assert run.world.processes[0].lives == 2
+    assert run.world.services[0].resources("accounts").creates == {"default/web": 1}
+
+
+@pytest.mark.rule("sim-services")
+@pytest.mark.parametrize("what", [FailOperation(), PartOfBatch(0), Refuse(429, retry_after=3)])
+def test_a_plan_with_faults_of_services_survives_its_text(what: ServiceFault | Refuse) -> None:
+    plan = FaultPlan([Fault(first("write"), what)])
+    assert FaultPlan.from_json(plan.to_json()) == plan
+
+
+def test_a_limited_service_makes_callers_wait_and_not_fail() -> None:
+    def limited() -> FakeService:
+        return billing(rate=RateLimit(2, per=2.0))
+
+    three = [Apply({**NEW.manifest, "metadata": {"name": name}}) for name in ("one", "two", "three")]
+    many = [three[0], Wait(0), three[1], Wait(0), three[2]]
+    assert seeds(scenario(comes_back, close, *many, outside=limited), 5).runs == 5
+    with pytest.raises(Broken):
+        seeds(scenario(gives_up, close, *many, outside=limited, invariants=[all_have_one]), 5)
+
+
+def all_have_one(world: World) -> None:
+    assert len(world.outside.resources("accounts").all()) == len(world.objects(type(WEB)))
