@@ -191,7 +191,7 @@ class ManagerProcess:
         """Note a run that begins, in its task."""
         self._runs += 1
         ref = RunRef(self.number, declarations.controller.name, run.request, self._runs)
-        under_way = self.under_way[run] = RunUnderWay(ref, run.causes, self._reached)
+        under_way = self.under_way[run] = RunUnderWay(ref, run.started, run.causes, self._reached)
         under_way.look_around()
         enter_run(under_way)
 

@@ -27,9 +27,13 @@ class RestMonitor:
         self.last_change = loop_time()
         self.changes += 1
         if self.changes > MOST_CHANGES:
-            self.restless = True
-            if self._paused is not None:
-                _end(self._paused)
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Have the world count as restless from now on, and end the pause under way."""
+        self.restless = True
+        if self._paused is not None:
+            _end(self._paused)
 
     async def pause(self, until: float) -> None:
         """Sleep until that time (of the loop), or until the world is restless."""

@@ -71,6 +71,58 @@ class TimedChange:
 
 
 @frozen
+class LoopStep:
+    """One change of a loop, and what woke the run that made it: a cause, and the run behind that."""
+
+    changed: TimedChange
+    woken: tuple[Cause, RunRef | None] | None
+
+
+@frozen
+class Livelock:
+    """A cycle in the states of a world: from `began` on, each turn leads back to where it began.
+
+    The last turn went from `turn_began` to `ended`, its changes are `steps`. If it is `proven`, all that
+    waited had its turn meanwhile, and only changes of the loop woke the runs of the loop. In a `fresh` one
+    each turn writes values that were never there before; it is `endless` if it is proven but for these.
+    `storm` is what the storm guard of a manager says of a key that it holds: then the loop is as fast as the
+    guard lets it be. Times are seconds of the loop.
+    """
+
+    began: float
+    turn_began: float
+    ended: float
+    turns: int
+    steps: Sequence[LoopStep]
+    proven: bool = True
+    fresh: bool = False
+    endless: bool = False
+    storm: str = ""
+
+    def __str__(self) -> str:
+        if self.storm and not self.turns:
+            return self.storm
+        count = len(self.steps)
+        changes = "one change leads" if count == 1 else f"{count} changes lead"
+        but = " but for values that are new each time" if self.fresh else ""
+        often = "once" if self.turns == 1 else f"{self.turns} times"
+        text = (
+            f"since {self.began:.3f} s {changes} back to the same state{but}, {often} so far, "
+            f"the last time in {self.ended - self.turn_began:.3f} s"
+        )
+        if self.storm:
+            return f"{self.storm}; {text}"
+        if self.proven:
+            return f"a livelock: {text}; nothing else is left to happen"
+        return f"a loop: {text}; only such a value could end it" if self.endless else text
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether there is no point in letting the run go on."""
+        return self.proven or self.endless or bool(self.storm)
+
+
+@frozen
 class TimedAct:
     """An act of a user, or a step of the scenario."""
 

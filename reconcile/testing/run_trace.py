@@ -1,5 +1,6 @@
 """The trace of a run for people: who did what, in order, what it changed, and what was wrong."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
@@ -13,6 +14,8 @@ from reconcile.testing.fake_services.service_resources import ResourceChange
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.recorded_requests import UNCOUNTED
 from reconcile.testing.redactor import Redactor
+from reconcile.testing.run_records import Livelock, LoopStep
+from reconcile.testing.runs_under_way import RunRef
 from reconcile.testing.scenario_runner import ScenarioRun
 
 _LEFT_OUT = ("managedFields", "resourceVersion", "uid", "creationTimestamp")
@@ -31,14 +34,55 @@ def pytest_parameter(plan: FaultPlan) -> str:
 def format_trace(run: ScenarioRun) -> str:
     """What happened, an event a line, with the differences of the objects and without secrets."""
     lines = [f"seed {run.plan.seed}; {_faults(run.plan)}"]
-    events = [f"{at:9.3f} s  {text}" for at, _, text in sorted(_events(run), key=lambda line: line[:2])]
-    if len(events) > _MOST_LINES:
-        left_out = len(events) - _MOST_LINES
-        events[_MOST_LINES // 2 : -_MOST_LINES // 2] = [f"{'':9}    … {left_out} more …"]
-    lines += events
+    livelock = run.world.livelock
+    until = math.inf if livelock is None else livelock.turn_began
+    lines += _shortened(
+        [
+            f"{at:9.3f} s  {text}"
+            for at, _, text in sorted(_events(run), key=lambda line: line[:2])
+            if at <= until
+        ]
+    )
+    if livelock is not None:
+        lines += _shortened(list(_loop(livelock, run.redactor)))
     lines += ["", "What is wrong:", *(f"  {found}" for found in run.violations)] if run.violations else [""]
     lines += ["To run it again:", f"  {pytest_parameter(run.plan)}"]
     return "\n".join(lines)
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    if len(lines) <= _MOST_LINES:
+        return lines
+    left_out = f"{'':9}    … {len(lines) - _MOST_LINES} more …"
+    return [*lines[: _MOST_LINES // 2], left_out, *lines[-_MOST_LINES // 2 :]]
+
+
+def _loop(livelock: Livelock, redactor: Redactor) -> Iterator[str]:
+    """The last turn of a loop: who wrote what, and which write woke them."""
+    yield ""
+    yield "The last writes of the loop:" if not livelock.turns else "The loop, which goes on like this:"
+    before: RunRef | None = None
+    for step in livelock.steps:
+        timed, by = step.changed, step.changed.by
+        if by != before and by is not None:
+            yield f"{timed.at:9.3f} s  {by}{_woken(step)}"
+        elif by is None:
+            yield f"{timed.at:9.3f} s  the server, or what runs in the cluster"
+        before = by
+        yield f"{'':9}      {_changed(timed.change, redactor)}"
+    yield f"{livelock.ended:9.3f} s  and so on" if livelock.turns else ""
+
+
+def _woken(step: LoopStep) -> str:
+    if step.woken is None:
+        return ""
+    cause, run = step.woken
+    if cause.resource is None:
+        return f", woken by {cause}"
+    by = step.changed.by
+    own = run is not None and by is not None and run.controller == by.controller and run.request == by.request
+    who = "its own write" if own else f"what {run} wrote" if run is not None else "a change"
+    return f", woken by {who} to {cause.resource.plural} {cause.key}"
 
 
 def _faults(plan: FaultPlan) -> str:

@@ -39,6 +39,7 @@ class RunUnderWay:
     """
 
     ref: RunRef
+    began: float
     causes: Sequence[Cause]
     look: Callable[[], Reached]
     moments: list[tuple[int, Reached]] = field(factory=list, init=False)

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 from attrs import evolve
 
+from reconcile.controller.runner import Runner
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.log import StoredChange
 from reconcile.manager.manager import Manager
@@ -16,12 +18,14 @@ from reconcile.runs.tenure import tenure_here, within
 from reconcile.sharding.ring import assignment_name
 from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
 from reconcile.testing import free_invariants
+from reconcile.testing.exploration.livelocks import LivelockWatch
+from reconcile.testing.exploration.world_state import runners_of
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.late_watches import LateWatches
 from reconcile.testing.manager_process import WORKERS, ManagerProcess
 from reconcile.testing.recorded_requests import UNCOUNTED
-from reconcile.testing.run_records import KeyRun, TimedChange
+from reconcile.testing.run_records import KeyRun, Livelock, TimedChange
 from reconcile.testing.runs_under_way import outside_runs, run_here
 from reconcile.testing.scenario import Invariant, Scenario, ScenarioStep
 from reconcile.testing.scenario_acts import Wait
@@ -60,6 +64,8 @@ class SimulatedWorld:
             sharding=scenario.sharding,
         )
         self._rest = self.view.rest
+        self._livelocks = LivelockWatch(self.view, self._other_runners)
+        self._nodes: Manager | None = None
         self._living = False
         self._settling: asyncio.Handle | None = None
         self._group: TaskGroup | None = None
@@ -94,6 +100,7 @@ class SimulatedWorld:
 
     def _run_ended(self, run: KeyRun, undeclared: Sequence[str]) -> None:
         self.view.runs.append(run)
+        self._look_for_storm()
         for write in undeclared:
             self.view.violate("declared", f"writes= of controller {run.controller} lacks {write}")
 
@@ -119,21 +126,40 @@ class SimulatedWorld:
     async def _come_to_rest(self) -> None:
         """Wait until nothing has changed and nothing was held back for `quiet_seconds`. Raises Restless."""
         quiet = self.scenario.quiet_seconds + self.view.garbage_seconds
-        until = loop_time() + self.scenario.limit_seconds
+        until = self._livelocks.until = loop_time() + self.scenario.limit_seconds
         # Times are compared, not spans: the rest of a span may be too short for a float to change by it.
         while loop_time() < (due := self._last_event() + quiet):
             if loop_time() >= until or self._rest.restless:
+                self.view.livelock = self.view.livelock or self._livelocks.likeliest()
                 raise Restless(self._why_restless())
             await self._rest.pause(min(due, until))
+        # It only looks at rest while a storm guard holds a key.
+        self._look_for_storm()
+        if self.view.livelock is not None:
+            raise Restless(self._why_restless())
+
+    def _look_for_storm(self) -> None:
+        if self.view.livelock is None:
+            self._end_in(self._livelocks.storm())
+
+    def _end_in(self, livelock: Livelock | None) -> None:
+        """End the run in that loop, if there is one."""
+        self.view.livelock = livelock
+        if livelock is not None:
+            self._rest.give_up()
 
     def _last_event(self) -> float:
         late = [process.transport.late_until for process in self._processes]
         return max(self._rest.last_change, *late, *(service.late_until for service in self.view.services))
 
     def _why_restless(self) -> str:
+        livelock = self.view.livelock
+        if livelock is not None and livelock.ends_run:
+            return str(livelock)
         counted = [one for one in self.view.changes if one.change.resource not in UNCOUNTED]
         last = ", ".join(f"{_name(one.change)} at {one.at:.1f} s" for one in counted[-3:])
-        return f"{self._rest.changes} changes and still not at rest; the last: {last or 'none'}"
+        text = f"{self._rest.changes} changes and still not at rest; the last: {last or 'none'}"
+        return text if livelock is None else f"{text}; {livelock}"
 
     async def stay_at_rest(self) -> None:
         """Check that a world at rest stays so, and that another run of every key requests nothing."""
@@ -194,7 +220,8 @@ class SimulatedWorld:
         async with anyio.create_task_group() as group:
             self._group = group
             if self.scenario.nodes is not None:
-                group.start_soon(self._node_manager(self.scenario.nodes).run)
+                self._nodes = self._node_manager(self.scenario.nodes)
+                group.start_soon(self._nodes.run)
             for process in self._processes:
                 group.start_soon(process.run)
             try:
@@ -222,6 +249,9 @@ class SimulatedWorld:
             environ={},
         )
 
+    def _other_runners(self) -> Sequence[Runner[Any]]:
+        return () if self._nodes is None else runners_of(self._nodes)
+
     def _settle(self) -> None:
         self._settling = None
         if self._living:
@@ -245,6 +275,8 @@ class SimulatedWorld:
                 self._settling = loop.call_soon(self._settle, context=outside_processes())
         if change.resource not in UNCOUNTED or self._assigns(change):
             self._rest.changed()
+            if self.view.livelock is None:
+                self._end_in(self._livelocks.changed())
         if self.scenario.always:
             self._check(self.scenario.always)
 

@@ -22,7 +22,15 @@ from reconcile.testing.fake_services.service import FakeService, services_of
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.recorded_requests import RecordedRequest
 from reconcile.testing.rest_monitor import RestMonitor
-from reconcile.testing.run_records import Death, KeyRun, Standstill, TimedAct, TimedChange, Violation
+from reconcile.testing.run_records import (
+    Death,
+    KeyRun,
+    Livelock,
+    Standstill,
+    TimedAct,
+    TimedChange,
+    Violation,
+)
 from reconcile.testing.runs_under_way import RunUnderWay
 from reconcile.testing.scenario_acts import (
     CutOff,
@@ -115,6 +123,8 @@ class World:
         self.garbage_seconds = 0.0
         """How late the server's own controllers act."""
         self.rest = RestMonitor()
+        self.livelock: Livelock | None = None
+        """The loop in which the run ended, if it did not come to rest."""
         self._ignored = ignored
         self._counted: dict[int, int] = {}
 

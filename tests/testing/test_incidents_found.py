@@ -81,7 +81,7 @@ INCIDENTS = {
             "    ctx.status(replicas": "    if load is not None:\n        ctx.status(replicas",
         },
     ),
-    "copy_loop": Incident("extra-run", 0, mending={"chart({})": "chart(found)"}),
+    "copy_loop": Incident("converges", 0, mending={"chart({})": "chart(found)"}),
     # What was deleted is remembered in memory alone and counted until it is gone: a restart forgets it.
     "lost_expectation": Incident(
         "one_pod_at_most_is_deleted",
@@ -91,7 +91,7 @@ INCIDENTS = {
         change={"pod.uid == expected and not pod.terminating for": "pod.uid == expected for"},
     ),
     "status_timestamp": Incident(
-        "extra-run",
+        "converges",
         0,
         mending={"    ctx.status(": "    if check.status.target != check.spec.target:\n        ctx.status("},
     ),

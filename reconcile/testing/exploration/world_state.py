@@ -14,10 +14,11 @@ an apply decides by that. With `alike=True` neither counts, so that a world is b
 deleted a pod and created another one, or has set a field back.
 """
 
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -29,6 +30,7 @@ from reconcile.controller.runner import Runner
 from reconcile.embedded.log import StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.request_info import RequestPlace
 from reconcile.manager.assembly import Assembly
+from reconcile.manager.manager import Manager
 from reconcile.runs.run_request import Request
 from reconcile.testing.recorded_requests import UNCOUNTED, RecordedRequest
 from reconcile.testing.runs_under_way import RunUnderWay
@@ -40,11 +42,13 @@ Part: TypeAlias = tuple[Any, ...]
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _ADDRESS = re.compile(rb'"\d{1,3}(\.\d{1,3}){3}"')
 _UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_VERSION = re.compile(rb'"resourceVersion":"\d+"')
+_STRING = re.compile(rb'"([^"\\]*)"')
+_COUNTED = re.compile(rb'"resourceVersion":"\d+"|"generation":\d+')
 _OBSERVED = re.compile(rb'"observedGeneration":(\d+)')
 _COUNTERS = ("resourceVersion", "creationTimestamp", "selfLink")
 _SUM = 1 << 128
 _NOTHING = "-"
+_NEW = b"<new>"
 _MOST_KEYS = 10_000
 
 
@@ -77,11 +81,14 @@ def digest(world: World) -> str:
 
 
 class WorldStates:
-    """Tells the state of one world again and again; each change of the server is looked at once."""
+    """Tells the state of one world again and again; each change of the server is looked at once.
 
-    def __init__(self, world: World, *, alike: bool = False) -> None:
+    With `known`, all strings in objects that are not among these are alike.
+    """
+
+    def __init__(self, world: World, *, alike: bool = False, known: Collection[bytes] | None = None) -> None:
         self._world = world
-        self._names = _Names(alike)
+        self._names = _Names(alike, known)
         self._seen = 0
         self._first: dict[tuple[StorageKey, Key], str] = {}
         self._now: dict[tuple[StorageKey, Key], str] = {}
@@ -135,7 +142,8 @@ class WorldStates:
         before = self._now.get(place, self._first[place])
         self._now[place] = self._contents[change.version] = content
         history = self._histories.setdefault(change.resource, _History())
-        history.append(change.version, _weight(place, content) - _weight(place, before))
+        name = change.resource, self._names.key(change.key)
+        history.append(change.version, _weight(name, content) - _weight(name, before))
 
     def _objects(self) -> Iterator[Part]:
         for (resource, key), content in self._now.items():
@@ -155,19 +163,12 @@ class WorldStates:
 
     def _behind(self, informer: Informer, namespace: str) -> Part:
         """The lines that a part of a cache has yet to hear, and what it shows of their objects."""
-        resource = informer.resource.group, informer.resource.plural
-        if resource not in self._histories or self._histories[resource].newest <= informer.store.version:
-            return ()
-        version = informer.store._tables[namespace].version
         pending: list[Part] = []
         shown: dict[Key, str] = {}
-        for change in self._world.server.log.timeline(resource).after(version):
-            if namespace in ("", change.key.namespace) and self._is_followed(informer, change):
-                held = informer.store.get(change.key)
-                shown[change.key] = _NOTHING if held is None else self._contents.get(held.version, "first")
-                pending.append((self._names.key(change.key), self._contents.get(change.version, _NOTHING)))
-        if not pending:
-            return ()
+        for change in self._lines(informer, namespace):
+            held = informer.store.get(change.key)
+            shown[change.key] = _NOTHING if held is None else self._contents.get(held.version, "first")
+            pending.append((self._names.key(change.key), self._contents.get(change.version, _NOTHING)))
         return (*pending, *sorted((self._names.key(key), content) for key, content in shown.items()))
 
     def _is_followed(self, informer: Informer, change: StoredChange) -> bool:
@@ -183,10 +184,31 @@ class WorldStates:
             snapshot = self._snapshots[stored.version] = Snapshot.from_json(stored.body)
         return snapshot
 
+    def oldest_line(self) -> float:
+        """The version of the oldest change that a cache has yet to hear; infinity if all have heard all."""
+        self._catch_up()
+        informers = [one for process in self._world.processes for one in _informers(process)]
+        lines = (
+            change.version
+            for informer in informers
+            for part in informer.store.parts
+            for change in self._lines(informer, part)
+        )
+        return min(lines, default=math.inf)
+
+    def _lines(self, informer: Informer, namespace: str) -> Iterator[StoredChange]:
+        """The changes that a part of a cache has yet to hear."""
+        resource = _place(informer.resource)
+        if resource in self._histories and self._histories[resource].newest > informer.store.version:
+            version = informer.store._tables[namespace].version
+            for change in self._world.server.log.timeline(resource).after(version):
+                if namespace in ("", change.key.namespace) and self._is_followed(informer, change):
+                    yield change
+
     # --- queues and runs --------------------------------------------------------------------------
 
     def _queues(self, process: ProcessView) -> Iterator[Part]:
-        for runner in _runners(process):
+        for runner in runners_of(process.manager):
             for item, delay in runner.queue.queued(_MOST_KEYS):
                 how = "failing" if item.retries else "delayed" if delay > 0 else "ready"
                 yield process.number, runner.name, self._names.key(item.key), how
@@ -218,9 +240,12 @@ class WorldStates:
         return 0 if history is None else history.at(version)
 
     def _request(self, request: RecordedRequest) -> Part:
-        content = b"" if request.content is None else _VERSION.sub(b"", self._names.plain(request.content))
-        path = self._names.plain(request.path.encode())
-        return request.method, path, _digest(content), request.status, request.server_status
+        content = b"" if request.content is None else _COUNTED.sub(b"", self._names.plain(request.content))
+        target = request.target
+        name = self._names.key(Key(target.within, target.name)) if target.name else target.within
+        chosen = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
+        asked = request.method, target.group, target.resource, target.subresource, name, *chosen
+        return (*asked, _digest(content), request.status, request.server_status)
 
     def _key(self, key: Key | None) -> str:
         return "" if key is None else self._names.key(key)
@@ -234,6 +259,7 @@ class _Names:
     """What stands for generated names and uids in a state, and the content of objects in these terms."""
 
     alike: bool
+    known: Collection[bytes] | None = None
     _uids: dict[bytes, bytes] = field(factory=dict, init=False)
     _generated: dict[bytes, bytes] = field(factory=dict, init=False)
     _pattern: re.Pattern[bytes] | None = field(default=None, init=False)
@@ -263,8 +289,10 @@ class _Names:
         return f"{name}#{self._counts[name]}"
 
     def key(self, key: Key | Request) -> str:
-        name = self._generated.get(key.name.encode())
-        return f"{key.namespace}/{key.name if name is None else name.decode()}"
+        name = self._generated.get(key.name.encode(), key.name.encode())
+        if self.known is not None and name not in self.known:
+            name = _NEW
+        return f"{key.namespace}/{name.decode()}"
 
     def content(self, stored: Stored) -> str:
         """A digest of an object's content."""
@@ -288,7 +316,13 @@ class _Names:
         text = _UID.sub(lambda found: self._uids.get(found[0], found[0]), text)
         if self._pattern is not None:
             text = self._pattern.sub(lambda found: self._generated[found[0]], text)
+        if self.known is not None:
+            text = _STRING.sub(self._blurred, text)
         return text
+
+    def _blurred(self, found: re.Match[bytes]) -> bytes:
+        assert self.known is not None
+        return found[0] if found[1] in self.known or b"<" in found[1] else b'"%s"' % _NEW
 
 
 @define(eq=False)
@@ -313,10 +347,10 @@ class _History:
         return self._sums[index - 1] if index else 0
 
 
-def _weight(place: tuple[StorageKey, Key], content: str) -> int:
+def _weight(name: tuple[StorageKey, str], content: str) -> int:
     if content == _NOTHING:
         return 0
-    return int(_digest(repr((place, content)).encode()), 16)
+    return int(_digest(repr((name, content)).encode()), 16)
 
 
 def _digest(text: bytes) -> str:
@@ -326,12 +360,18 @@ def _digest(text: bytes) -> str:
 # --- processes ------------------------------------------------------------------------------------
 
 
-def _assembly(process: ProcessView) -> Assembly | None:
-    return None if process.manager is None else process.manager._assembly
+def runners_of(manager: Manager | None) -> Sequence[Runner[Any]]:
+    """The controllers at work in a manager."""
+    assembly = _assembly(manager)
+    return () if assembly is None else assembly.clusters.runners
+
+
+def _assembly(manager: Manager | None) -> Assembly | None:
+    return None if manager is None else manager._assembly
 
 
 def _informers(process: ProcessView) -> Iterator[Informer]:
-    assembly = _assembly(process)
+    assembly = _assembly(process.manager)
     for cluster in () if assembly is None else assembly.clusters:
         yield from cluster.cache
 
@@ -340,13 +380,8 @@ def _place(named: APIResource | RequestPlace) -> StorageKey:
     return named.group, named.plural if isinstance(named, APIResource) else named.resource
 
 
-def _runners(process: ProcessView) -> Sequence[Runner[Any]]:
-    assembly = _assembly(process)
-    return () if assembly is None else assembly.clusters.runners
-
-
 def _process(process: ProcessView) -> Part:
-    manager, assembly = process.manager, _assembly(process)
+    manager, assembly = process.manager, _assembly(process.manager)
     if manager is None or assembly is None:
         return process.number, process.alive, False, process.transport.cut_off, ()
     held = tuple(sorted(assembly._held.held))
