@@ -162,20 +162,23 @@ class FaultyTransport(PassingTransport):
         refused = await self._before(call)
         if refused is not None:
             return refused
-        if call.service is not None:
-            for fault in call.met:
-                if isinstance(fault, ServiceFault):
-                    self._note(call, fault)
-            response = await call.service.answer(request, call.met)
-            return await self._after(call, response.status) or response
-        if self.cut_off:
+        if self.cut_off and call.service is None:
             await self._reach()
-        with self._calls.caused_here():
-            response = await self._inner.request(request)
-        if self.cut_off:
+        response = await self._deliver(call, request)
+        if self.cut_off and call.service is None:
             self.record(call, server_status=response.status)  # the caller may give up meanwhile
             await self._reach()
         return await self._after(call, response.status) or response
+
+    async def _deliver(self, call: FaultyCall, request: HttpRequest) -> Response:
+        """Have the server, or the service outside the cluster, answer a request that has reached it."""
+        if call.service is None:
+            with self._calls.caused_here():
+                return await self._inner.request(request)
+        for fault in call.met:
+            if isinstance(fault, ServiceFault):
+                self._note(call, fault)
+        return await call.service.answer(request, call.met)
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send a request and read its answer as it comes, unless a fault prevents it."""

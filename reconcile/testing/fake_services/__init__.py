@@ -1,5 +1,6 @@
 """Services outside the cluster with laws: their resources, clients, faults, and recorded answers."""
 
+from reconcile.testing.fake_services.recorded_service import RecordedExchange, RecordedService
 from reconcile.testing.fake_services.service import FakeService
 from reconcile.testing.fake_services.service_laws import (
     AnswerLost,
@@ -10,6 +11,7 @@ from reconcile.testing.fake_services.service_laws import (
     ServiceRefusal,
     ServiceUnreachable,
 )
+from reconcile.testing.fake_services.service_recorder import ServiceRecorder, record_service
 from reconcile.testing.fake_services.service_resources import Resources
 from reconcile.testing.fake_services.service_routes import ServiceCall
 
@@ -18,10 +20,14 @@ __all__ = [
     "FakeService",
     "Operations",
     "RateLimit",
+    "RecordedExchange",
+    "RecordedService",
     "Resources",
     "ServiceAnswer",
     "ServiceCall",
     "ServiceCollection",
+    "ServiceRecorder",
     "ServiceRefusal",
     "ServiceUnreachable",
+    "record_service",
 ]

@@ -1,5 +1,8 @@
 """Reaches a service from httpx, without a socket. Imported only where an author uses httpx."""
 
+from collections.abc import Mapping
+from typing import Protocol
+
 import anyio
 import httpx
 
@@ -27,3 +30,47 @@ class ServiceTransport(httpx.AsyncBaseTransport):
         except AnswerLost as error:
             raise httpx.ReadError(str(error), request=request) from None
         return httpx.Response(answer.status, headers=dict(answer.headers), content=answer.body)
+
+
+class Record(Protocol):
+    """Keeps one request and its answer."""
+
+    def __call__(
+        self,
+        method: str,
+        target: str,
+        body: bytes,
+        status: int,
+        answer: bytes,
+        *,
+        headers: Mapping[str, str],
+        answer_headers: Mapping[str, str],
+    ) -> None: ...
+
+
+class RecordingTransport(httpx.AsyncBaseTransport):
+    """Passes requests on to another transport, and keeps what is answered."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, record: Record) -> None:
+        self._inner = inner
+        self._record = record
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises what the inner transport raises; that is not recorded."""
+        body = await request.aread()
+        answer = await self._inner.handle_async_request(request)
+        content = await answer.aread()
+        self._record(
+            request.method,
+            request.url.raw_path.decode("ascii"),
+            body,
+            answer.status_code,
+            content,
+            headers=dict(request.headers),
+            answer_headers=dict(answer.headers),
+        )
+        return answer
+
+    async def aclose(self) -> None:
+        """Close the inner transport."""
+        await self._inner.aclose()

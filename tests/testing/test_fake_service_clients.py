@@ -1,0 +1,187 @@
+"""aiohttp and httpx reach a FakeService without a socket, and see its faults as those of a network."""
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import anyio
+import httpx
+import pytest
+from attrs import frozen
+
+from reconcile.testing import (
+    CrashAfter,
+    Drop,
+    FakeService,
+    LoseReply,
+    Refuse,
+    ServiceAnswer,
+    ServiceCall,
+    ServiceCollection,
+    SlowReply,
+    simulate,
+)
+from reconcile.testing.faults import Crash, What
+
+
+@frozen
+class Disk:
+    name: str
+    size: int = 1
+    id: str = ""
+
+
+def echo(call: ServiceCall) -> ServiceAnswer:
+    return ServiceAnswer(299, {"bytes": len(call.content), "query": dict(call.query)}, {"x-note": "ü"})
+
+
+def broken(call: ServiceCall) -> Any:
+    raise ZeroDivisionError("a mistake in a route")
+
+
+def cloud() -> FakeService:
+    routes = {"POST /echo": echo, "GET /broken": broken, "HEAD /echo": echo}
+    return FakeService("cloud", [ServiceCollection(name="disks", kind=Disk)], routes=routes)
+
+
+def session(service: FakeService, **options: Any) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession("https://cloud.example", connector=service.aiohttp_connector(), **options)
+
+
+def test_aiohttp_writes_and_reads_under_virtual_time() -> None:
+    service = cloud()
+
+    async def main() -> None:
+        async with session(service) as http:
+            async with http.post("/disks", json={"name": "a"}) as made:
+                assert (made.status, await made.json()) == (201, {"name": "a", "size": 1, "id": "disks-1"})
+            async with http.get("/disks", params={"name": "a"}) as listed:
+                assert [one["id"] for one in (await listed.json())["items"]] == ["disks-1"]
+            async with http.head("/echo") as answer:
+                assert (answer.status, await answer.read()) == (299, b"")
+            async with http.delete("/disks/disks-1") as gone:
+                assert (gone.status, await gone.read()) == (204, b"")
+
+    simulate(main)
+    assert [str(one) for one in service.line.requests][:2] == ["CREATE //cloud/disks", "GET //cloud/disks"]
+
+
+async def chunks() -> AsyncIterator[bytes]:
+    for number in range(3):
+        yield b"x" * (number * 40_000)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000, 900_000])
+def test_bodies_of_any_size_arrive_whole(size: int) -> None:
+    async def main() -> None:
+        async with session(cloud()) as http:
+            async with http.post("/echo?a=1&b=%20", data=b"x" * size) as answer:
+                assert await answer.json() == {"bytes": size, "query": {"a": "1", "b": " "}}
+            async with http.post("/echo", data=chunks()) as answer:
+                assert (await answer.json())["bytes"] == 120_000
+
+    simulate(main)
+
+
+def test_many_requests_at_a_time_get_their_own_answers() -> None:
+    async def main() -> None:
+        service = cloud()
+        async with session(service) as http:
+
+            async def make(name: str) -> None:
+                async with http.post("/disks", json={"name": name}) as made:
+                    assert (await made.json())["name"] == name
+
+            async with anyio.create_task_group() as group:
+                for number in range(40):
+                    group.start_soon(make, f"disk-{number}")
+        assert len(service.resources("disks").all()) == 40
+
+    simulate(main)
+
+
+@pytest.mark.parametrize(("fault", "applied"), [(Drop(), 0), (LoseReply(), 1)])
+def test_a_lost_request_or_answer_is_a_connection_error_of_the_client(fault: What, applied: int) -> None:
+    async def main() -> None:
+        service = cloud()
+        service.fail("create", "/disks", fault)
+        async with session(service) as http:
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await http.post("/disks", json={"name": "a"})
+        assert len(service.resources("disks").all()) == applied
+        service = cloud()
+        service.fail("create", "/disks", fault)
+        async with httpx.AsyncClient(
+            base_url="https://cloud.example", transport=service.httpx_transport()
+        ) as http:
+            with pytest.raises(httpx.ReadError if applied else httpx.ConnectError):
+                await http.post("/disks", json={"name": "a"})
+        assert len(service.resources("disks").all()) == applied
+
+    simulate(main)
+
+
+def test_a_client_that_gives_up_waiting_has_not_prevented_anything() -> None:
+    async def main() -> None:
+        service = cloud()
+        service.fail("create", "/disks", SlowReply(30), times=2)
+        async with session(service, timeout=aiohttp.ClientTimeout(total=10)) as http:
+            with pytest.raises(TimeoutError):
+                await http.post("/disks", json={"name": "a"})
+        async with httpx.AsyncClient(
+            base_url="https://cloud.example", transport=service.httpx_transport()
+        ) as http:
+            with pytest.raises(httpx.ReadTimeout):
+                await http.post("/disks", json={"name": "b"})
+        assert len(service.resources("disks").all()) == 2
+        await anyio.sleep(60)
+
+    began = time.perf_counter()
+    simulate(main)
+    assert time.perf_counter() - began < 10  # the time-outs are virtual
+
+
+def test_a_planned_crash_passes_the_client_and_ends_the_process() -> None:
+    async def main() -> None:
+        for number, client in enumerate(("aiohttp", "httpx")):
+            service = cloud()
+            service.fail("create", "/disks", CrashAfter())
+            with pytest.raises(Crash):
+                if client == "aiohttp":
+                    async with session(service) as http:
+                        await http.post("/disks", json={"name": "a"})
+                else:
+                    async with httpx.AsyncClient(
+                        base_url="https://x.example", transport=service.httpx_transport()
+                    ) as other:
+                        await other.post("/disks", json={"name": "a"})
+            assert service.line.crashed, number
+            with pytest.raises(Crash):
+                await service.call("GET", "/disks")
+
+    simulate(main)
+
+
+def test_a_refusal_has_its_headers_and_a_mistake_in_a_route_is_raised() -> None:
+    async def main() -> None:
+        service = cloud()
+        service.fail("get", "/disks", Refuse(429, retry_after=7))
+        async with session(service) as http:
+            async with http.get("/disks") as answer:
+                assert (answer.status, answer.headers["Retry-After"]) == (429, "7")
+                assert (await answer.json())["error"]["code"] == "refused"
+            with pytest.raises(ZeroDivisionError):
+                await http.get("/broken")
+
+    simulate(main)
+
+
+async def test_a_service_works_in_real_time_too() -> None:
+    service = cloud()
+    async with session(service) as http, http.post("/disks", json={"name": "a"}) as made:
+        assert made.status == 201
+    async with httpx.AsyncClient(
+        base_url="https://cloud.example", transport=service.httpx_transport()
+    ) as other:
+        assert (await other.get("/disks/disks-1")).json()["name"] == "a"

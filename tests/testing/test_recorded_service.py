@@ -1,0 +1,195 @@
+"""Real answers are recorded without secrets, and a fake is compared with them."""
+
+import base64
+import json
+from pathlib import Path
+
+import aiohttp
+import anyio
+import httpx
+import pytest
+from attrs import frozen
+
+from reconcile.testing import (
+    FakeService,
+    RecordedService,
+    ServiceCollection,
+    ServiceRecorder,
+    record_service,
+    simulate,
+)
+
+PASSWORD, TOKEN = "correct-horse/battery", "tok-2f81c6"
+
+
+@frozen
+class User:
+    name: str
+    password: str = ""
+    plan: str = "free"
+    id: str = ""
+    created: str = "2026-01-01T00:00:00Z"
+
+
+def service(prefix: str = "usr", **options: object) -> FakeService:
+    users = ServiceCollection(name="users", kind=User, id_prefix=prefix, page=1, **options)  # type: ignore[arg-type]
+    return FakeService("people", [users])
+
+
+async def talk(http: aiohttp.ClientSession) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Idempotency-Key": "k-1"}
+    bodies = [{"name": "ann", "password": PASSWORD}, {"name": "bob", "plan": "pro"}]
+    async with http.post("/users", json=bodies[0], headers=headers) as answer:
+        ann = (await answer.json())["id"]
+    async with http.post("/users", json=bodies[1]) as answer:
+        assert answer.status == 201
+    async with http.get("/users", params={"limit": "1"}) as answer:
+        following = (await answer.json())["next_page_token"]
+    async with http.get("/users", params={"page_token": following}) as answer:
+        assert [one["name"] for one in (await answer.json())["items"]] == ["bob"]
+    await anyio.sleep(30)
+    async with http.patch(f"/users/{ann}", json={"plan": "team"}) as answer:
+        assert answer.status == 200
+    async with http.delete(f"/users/{ann}") as answer:
+        assert answer.status == 204
+    async with http.get(f"/users/{ann}") as answer:
+        assert answer.status == 404
+
+
+def recorded(path: Path, real: FakeService) -> RecordedService:
+    """Record a talk with a service that stands for the real one."""
+
+    async def main() -> None:
+        with record_service(path) as recorder:
+            async with aiohttp.ClientSession(
+                "https://people.test",
+                connector=real.aiohttp_connector(),
+                middlewares=[recorder.aiohttp_middleware],
+            ) as http:
+                await talk(http)
+
+    simulate(main)
+    return RecordedService.read(path)
+
+
+def test_a_fake_that_is_like_the_recorded_service_passes(tmp_path: Path) -> None:
+    vectors = recorded(tmp_path / "people.jsonl", service("real"))
+    assert [one.status for one in vectors.exchanges] == [201, 201, 200, 200, 200, 204, 404]
+    assert vectors.exchanges[4].after == 30.0
+    vectors.check(service())
+
+
+@pytest.mark.parametrize(
+    ("fake", "difference"),
+    [
+        (service(fixed=("plan",)), "5. PATCH /users/real-1: status 200, the fake answers 422"),
+        (service(most=1), "2. POST /users: status 201, the fake answers 403"),
+        (service(visible_after=(60.0, 60.0)), "3. GET /users: body.items has 1 elements, that of the fake 0"),
+    ],
+)
+def test_a_fake_that_is_not_says_at_which_request_and_field(
+    tmp_path: Path, fake: FakeService, difference: str
+) -> None:
+    vectors = recorded(tmp_path / "people.jsonl", service("real"))
+    with pytest.raises(AssertionError, match="people is not like the recorded service") as failed:
+        vectors.check(fake)
+    assert difference in str(failed.value)
+
+
+def test_a_fake_has_to_answer_with_the_values_that_the_client_sent() -> None:
+    class Shouting(FakeService):
+        pass
+
+    def shout(call) -> dict[str, str]:  # type: ignore[no-untyped-def]
+        return {**call.body, "name": call.body["name"].upper(), "id": "x-9"}
+
+    recorder = ServiceRecorder(frozenset(), 10)
+    recorder.add("POST", "/users", b'{"name":"ann-1"}', 200, b'{"name":"ann-1","id":"usr-7"}')
+    with pytest.raises(AssertionError, match=r'body\.name is "ann-1", that of the fake "ANN-1"'):
+        recorder.recorded().check(Shouting("people", routes={"POST /users": shout}))
+
+
+def test_one_made_up_value_cannot_stand_for_two() -> None:
+    recorder = ServiceRecorder(frozenset(), 10)
+    for number in (1, 2):
+        recorder.add("POST", "/users", b"{}", 200, b'{"id":"usr-%d"}' % number)
+    with pytest.raises(AssertionError, match=r'2\. POST /users: body\.id is "usr-2", that of the fake "x-9"'):
+        recorder.recorded().check(FakeService("people", routes={"POST /users": lambda _: {"id": "x-9"}}))
+
+
+def test_no_secret_reaches_the_file_and_equal_ones_stay_equal(tmp_path: Path) -> None:
+    path = tmp_path / "people.jsonl"
+    vectors = recorded(path, service("real"))
+    text = path.read_text()
+    for secret in (PASSWORD, TOKEN, "correct-horse", "battery", "Bearer"):
+        assert secret not in text
+    assert vectors.exchanges[0].body["password"] == vectors.exchanges[0].answer["password"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_is_masked_in_texts_urls_keys_and_where_it_came_before_it_was_known() -> None:
+    basic = base64.b64encode(b"me:pass word").decode()
+    recorder = ServiceRecorder(frozenset({"pin"}), 10)
+    recorder.add(
+        "GET",
+        "/of/pass%20word?note=pass+word",
+        b'{"note":"it is pass word"}',
+        200,
+        b'{"pass word":1,"pin":77881,"short":"no","list":[{"api_key":["a1b2c3"]}],"echo":"<a1b2c3>"}',
+    )
+    recorder.add("GET", "/", b"", 200, b"plain pass word", headers={"Authorization": f"Basic {basic}"})
+    text = json.dumps(
+        [str(one.answer) + str(one) + str(one.query) + str(one.body) for one in recorder.recorded().exchanges]
+    )
+    for secret in ("pass word", "pass%20word", "77881", "a1b2c3"):
+        assert secret not in text
+    assert recorder.recorded().exchanges[0].answer["echo"].startswith("<<secret")
+    assert recorder.recorded().exchanges[1].answer is None
+
+
+def test_httpx_is_recorded_as_aiohttp_is() -> None:
+    real, recorder = service("real"), ServiceRecorder(frozenset(), 10)
+
+    async def main() -> None:
+        transport = recorder.httpx_transport(real.httpx_transport())
+        async with httpx.AsyncClient(base_url="https://people.test", transport=transport) as http:
+            await http.post("/users", json={"name": "ann"}, headers={"X-Api-Key": TOKEN})
+            assert (await http.get("/users", params={"name": "ann"})).json()["items"][0]["name"] == "ann"
+
+    simulate(main)
+    vectors = recorder.recorded()
+    assert [str(one) for one in vectors.exchanges] == ["POST /users", "GET /users"]
+    assert vectors.exchanges[1].query == {"name": "ann"}
+    assert TOKEN not in str(vectors)
+    vectors.check(service())
+
+
+def test_only_the_first_answers_of_many_are_kept(tmp_path: Path) -> None:
+    with record_service(tmp_path / "few.jsonl", most=2) as recorder:
+        for number in range(5):
+            recorder.add("GET", f"/{number}", b"", 200, b"{}")
+    assert [one.path for one in RecordedService.read(tmp_path / "few.jsonl").exchanges] == ["/0", "/1"]
+
+
+HEAD = '{"format":"reconcile-runtime/service-answers","version":1}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("", "line 1: Input data was truncated"),
+        ('{"format":"other","version":1}', "is other 1, expected"),
+        (HEAD.replace(":1}", ":2}"), "service-answers 2, expected"),
+        (HEAD + '{"method":"GET","path":"/a"}', "line 2: Object missing required field `status`"),
+        (HEAD + '{"method":"GET","path":"/a","status":"x"}', "line 2: Expected `int`, got `str`"),
+        (HEAD + "[" * 100_000, "line 2: "),
+        (HEAD + '{"method":"GET","path":"/a","status":200}\n{"meth', "line 3: Input data was truncated"),
+    ],
+)
+def test_a_file_that_is_damaged_or_strange_is_refused_with_its_line(
+    tmp_path: Path, content: str, error: str
+) -> None:
+    (tmp_path / "bad.jsonl").write_text(content)
+    with pytest.raises(ValueError, match=r"bad\.jsonl.*") as refused:
+        RecordedService.read(tmp_path / "bad.jsonl")
+    assert error in str(refused.value)
