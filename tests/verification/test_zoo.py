@@ -7,14 +7,16 @@ from tests.verification.tools import find
 from tests.verification.zoo.all_bugs import ZOO
 from tests.verification.zoo.patterns import BugPattern
 
-QUICK = ("one run", "seeds", "sweep")
+QUICK = ("one run", "seeds", "sweep", "old views")
 """Tools that run in the suite; the others run in `make laboratory`."""
+RUNS_OF_A_TWIN = 12
+"""A part of those that a tool makes; `make laboratory` makes all."""
 
 
 @pytest.mark.parametrize("bug", [bug for bug in ZOO if bug.found_by in QUICK], ids=str)
 def test_a_bug_is_found_by_its_cheapest_tool_and_its_twin_passes_it(bug: BugPattern) -> None:
     assert find(bug.found_by, bug.broken)
-    assert find(bug.found_by, bug.mended).rules == frozenset()
+    assert find(bug.found_by, bug.mended, most=RUNS_OF_A_TWIN).rules == frozenset()
 
 
 @pytest.mark.parametrize("bug", [bug for bug in ZOO if bug.witness is not None], ids=str)

@@ -6,6 +6,7 @@ from time import process_time
 from attrs import frozen
 
 from reconcile.testing import Broken, FaultPlan, Scenario, SimulationError, fuzz, replay, seeds, sweep
+from tests.verification.old_views import old_views
 from tests.verification.zoo.patterns import Tool
 
 SEEDS = 50
@@ -23,20 +24,21 @@ class Finding:
         return bool(self.rules)
 
 
-TOOLS: Mapping[Tool, Callable[[Scenario, int], object]] = {
-    "one run": lambda scenario, seed: replay(scenario, FaultPlan(seed=seed)),
-    "seeds": lambda scenario, seed: seeds(scenario, SEEDS, first=seed),
-    "sweep": lambda scenario, seed: sweep(scenario, seed=seed),
-    "fuzz": lambda scenario, seed: fuzz(scenario, seconds=FUZZED_SECONDS, seed=1_000 * seed),
+TOOLS: Mapping[Tool, Callable[[Scenario, int, int | None], object]] = {
+    "one run": lambda scenario, seed, _: replay(scenario, FaultPlan(seed=seed)),
+    "seeds": lambda scenario, seed, most: seeds(scenario, most or SEEDS, first=seed),
+    "sweep": lambda scenario, seed, most: sweep(scenario, seed=seed, most=most),
+    "old views": lambda scenario, seed, most: old_views(scenario, seed, most=most),
+    "fuzz": lambda scenario, seed, most: fuzz(scenario, seconds=FUZZED_SECONDS, seed=1_000 * seed, most=most),
 }
-"""Ordered by cost."""
+"""Ordered by cost; called with a scenario, a seed, and the most runs, None for all."""
 
 
-def find(tool: Tool, scenario: Scenario, seed: int = 0) -> Finding:
-    """Use a tool on a scenario until it finds something or is through."""
+def find(tool: Tool, scenario: Scenario, seed: int = 0, *, most: int | None = None) -> Finding:
+    """Use a tool on a scenario until it finds something or is through; it makes at most `most` runs."""
     began = process_time()
     try:
-        TOOLS[tool](scenario, seed)
+        TOOLS[tool](scenario, seed, most)
     except Broken as broken:
         return Finding(broken.rules, process_time() - began)
     except SimulationError as error:

@@ -1,6 +1,6 @@
 """Intermediate state: a crash between two writes leaves what the next run takes for done (Sieve)."""
 
-from reconcile import Context
+from reconcile import Context, ObjectMeta
 from reconcile.kinds import ConfigMap, Pod, Secret, StatefulSet
 from reconcile.testing import Apply, Scenario
 from tests.verification.zoo.kinds import (
@@ -11,6 +11,7 @@ from tests.verification.zoo.kinds import (
     config_map,
     number_of,
     pod,
+    remove,
     scenario,
     secret,
     stateful_set,
@@ -44,7 +45,7 @@ def restart_forgotten(mended: bool) -> Scenario:
             if old is not None and mended:
                 configured = [old.metadata.annotations["version"]]
             if old is not None and configured != [version]:
-                await client.delete(old)
+                await remove(ctx, old)
             elif old is None:
                 await client.create(fresh)
 
@@ -57,7 +58,7 @@ def resize_not_resumed(mended: bool) -> Scenario:
         sets, volumes = await ctx.owned(StatefulSet), await ctx.owned(ConfigMap)
         outgrown = [each for each in sets if each.metadata.labels["size"] != size]
         for old in outgrown:  # what it says of its volumes cannot be changed
-            await client.delete(old, propagation="Orphan")
+            await remove(ctx, old)
         if outgrown or not sets:
             await client.create(stateful_set(ctx).with_metadata(labels={"size": size}))
         for number in range(ctx.object.spec.replicas):
@@ -77,12 +78,12 @@ def finished_step_not_noted(mended: bool) -> Scenario:
             if last not in pods and not mended:
                 raise LookupError(f"there is no pod {last} to ask whether it has left")
             if last in pods:
-                await ctx.delete(pods[last])
+                await remove(ctx, pods[last], ctx.client)
             ctx.status(phase="left")
         elif phase == "left":
             for each in volumes.values():
                 if number_of(each) >= wanted:
-                    await ctx.delete(each)
+                    await remove(ctx, each, ctx.client)
             ctx.status(phase="")
         elif last >= wanted:
             ctx.status(phase="leaving")
@@ -98,6 +99,33 @@ def finished_step_not_noted(mended: bool) -> Scenario:
         owns=[Pod, ConfigMap],
         controller={"wakes": lambda old, new: True},
     )
+
+
+def label_never_set(mended: bool) -> Scenario:
+    async def keep(ctx: Context[Cluster]) -> None:
+        pods = {each.name: each for each in await ctx.owned(Pod)}
+        for number in range(ctx.object.spec.replicas):
+            wanted = pod(ctx, number)
+            made = pods.get(wanted.name)
+            if made is None:
+                made = await ctx.client.create(wanted)
+            elif not mended:
+                continue
+            if "start" not in made.metadata.labels:
+                await ctx.client.raw.merge(made, {"metadata": {"labels": {"start": "now"}}})
+
+    return scenario(keep, owns=[Pod])
+
+
+def child_not_noted(mended: bool) -> Scenario:
+    async def keep(ctx: Context[Cluster]) -> None:
+        if ctx.object.status.phase == "made" or (mended and await ctx.owned(ConfigMap)):
+            return
+        meta = ObjectMeta("", ctx.object.namespace, generate_name="journal-")
+        await ctx.create(ConfigMap(metadata=meta))
+        ctx.status(phase="made")
+
+    return scenario(keep, owns=[ConfigMap], without=["end-state"])
 
 
 BUGS = (
@@ -136,6 +164,25 @@ BUGS = (
         family="intermediate state",
         sources=("https://github.com/Orange-OpenSource/casskop/issues/370",),
         scenario=finished_step_not_noted,
+        found_by="sweep",
+    ),
+    BugPattern(
+        name="label-never-set",
+        bug="a pod is created, and labelled in the same run alone: after a crash it is never started",
+        family="intermediate state",
+        sources=(
+            "https://k8ssandra.atlassian.net/browse/K8SSAND-1023",
+            "https://k8ssandra.atlassian.net/browse/K8SSAND-1362",
+        ),
+        scenario=label_never_set,
+        found_by="sweep",
+    ),
+    BugPattern(
+        name="child-not-noted",
+        bug="a child with a generated name is noted in the status later: after a crash there are two",
+        family="intermediate state",
+        sources=(),
+        scenario=child_not_noted,
         found_by="sweep",
     ),
 )

@@ -82,6 +82,20 @@ def unguarded(ctx: Context[Any]) -> Client:
     return Client(ctx.client.transport, clock=ctx.clock, field_manager="zoo.example.com")
 
 
+async def is_current(ctx: Context[Cluster]) -> bool:
+    """Whether the server still has the cluster as the run sees it."""
+    now = await ctx.client.find(Cluster, ctx.object.name, ctx.object.namespace, live=True)
+    return now is not None and now.metadata.resource_version == ctx.object.metadata.resource_version
+
+
+async def remove(ctx: Context[Cluster], part: Object, client: Client | None = None) -> None:
+    """Delete a part of the cluster as the run sees it. Raises LookupError if the run sees the past."""
+    if not await is_current(ctx):
+        raise LookupError("the cluster has changed since it was cached")
+    client = client or unguarded(ctx)
+    await client.delete(part, propagation="Orphan" if isinstance(part, StatefulSet) else None)
+
+
 # --- what a cluster is made of --------------------------------------------------------------------
 
 

@@ -21,9 +21,7 @@ Family: TypeAlias = Literal[
     "outside world",  # what exists outside the cluster
 ]
 
-Tool: TypeAlias = Literal[
-    "one run", "seeds", "sweep", "fuzz", "guided fuzz", "explore", "transitions", "obligations"
-]
+Tool: TypeAlias = Literal["one run", "seeds", "sweep", "old views", "fuzz", "explore", "transitions"]
 """Ways to test a scenario, from the cheapest on; see `tests.verification.tools`."""
 
 Run: TypeAlias = Callable[[Context[Cluster]], Awaitable[Any]]
