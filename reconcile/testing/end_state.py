@@ -86,7 +86,7 @@ def end_state_of(world: World, *, workloads: bool = False) -> EndState:
         if stored is not None:
             objects[_subject(resource, key, names)].append(_plain(stored, names))
     for place, value in places_outside(world):
-        objects[place].append(value)
+        objects[place].append(_without(value, names))
     creates_outside, deletes_outside = writes_outside(world)
     creates.update(creates_outside)
     deletes.update(deletes_outside)

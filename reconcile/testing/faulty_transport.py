@@ -130,6 +130,11 @@ class FaultyTransport(PassingTransport):
         self.plan = evolve(self.plan, faults=(*self.plan.faults, *faults))
         self._counts += [0] * len(faults)
 
+    def mend(self) -> None:
+        """Forget all faults of the plan: from now on requests meet none."""
+        self.plan = evolve(self.plan, faults=())
+        self._counts = []
+
     def die(self) -> None:
         """End the process at once, without a request that caused it."""
         self._crash = self._crash or Crash("the process", carried_out=False)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 
-import attrs
 import msgspec
 from attrs import frozen
 
@@ -204,6 +203,10 @@ class FakeService:
         """Have the next `times` requests (None: all) of a path such as `/accounts*` meet a fault."""
         self.add(Fault(When(verb, service_path(self.name, path), times=times), what))
 
+    def mend(self) -> None:
+        """Forget the faults of `add` and `fail`: from now on requests meet none."""
+        self.line.mend()
+
     def join(self, lines: Mapping[int, FaultyTransport], seed: int, on_change: Callable[[], None]) -> None:
         """Take part in a run: requests of a process pass its line, and times are drawn from the seed."""
         self._lines = lines
@@ -339,18 +342,29 @@ class FakeService:
 
 
 def services_of(outside: Any) -> Sequence[FakeService]:
-    """The services in what a scenario has outside the cluster: it, or its fields or items."""
-    if isinstance(outside, FakeService):
-        return (outside,)
+    """The services in what a scenario has outside the cluster: it, or its fields or items.
+
+    Raises ValueError for two of one name.
+    """
+    parts: Iterable[Any] = (outside,) if isinstance(outside, FakeService) else _parts(outside)
+    services = tuple(part for part in parts if isinstance(part, FakeService))
+    names = [service.name for service in services]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two services outside have one name: {', '.join(names)}")
+    return services
+
+
+def _parts(outside: Any) -> Iterator[Any]:
     if isinstance(outside, Mapping):
-        parts: Iterable[Any] = outside.values()
+        yield from outside.values()
     elif isinstance(outside, list | tuple):
-        parts = outside
-    elif attrs.has(type(outside)):
-        parts = [getattr(outside, one.name) for one in attrs.fields(type(outside))]
+        yield from outside
     else:
-        parts = vars(outside).values() if hasattr(outside, "__dict__") else ()
-    return tuple(part for part in parts if isinstance(part, FakeService))
+        yield from getattr(outside, "__dict__", {}).values()
+        for kind in type(outside).__mro__:
+            slots = kind.__dict__.get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                yield getattr(outside, name, None)
 
 
 class _NoServer(PassingTransport):

@@ -83,9 +83,10 @@ class RouteTable:
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         """The route of a request and its parameters. Refused with 404, or with 405 for another method."""
         parts, known = tuple(path.strip("/").split("/")), False
+        methods = ("HEAD", "GET") if method == "HEAD" else (method,)
         for its_method, pattern, route in self.routes:
             params = _matched(pattern, parts)
-            if params is not None and its_method == method:
+            if params is not None and its_method in methods:
                 return route, params
             known = known or params is not None
         if known:
