@@ -95,6 +95,8 @@ def _events(run: ScenarioRun) -> Iterator[TraceLine]:
     world, redactor = run.world, run.redactor
     for act in world.acts:
         yield act.at, 0, f"user       {act.text}"
+    for opening in world.openings:
+        yield opening.at, 4, f"obligation {opening.text}"
     for one in world.changes:
         if one.change.resource not in UNCOUNTED:
             yield one.at, 2, f"server     {_changed(one.change, run.redactor)}"

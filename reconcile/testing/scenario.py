@@ -11,6 +11,7 @@ from reconcile.models import Object
 from reconcile.sharding.options import Sharding
 from reconcile.simulation import Delays
 from reconcile.testing import free_invariants
+from reconcile.testing.exploration.obligations import Obligation
 from reconcile.testing.fake_services.service import FakeService, services_of
 from reconcile.testing.scenario_acts import ScenarioAct, manifest_of
 from reconcile.testing.world import World
@@ -49,6 +50,10 @@ def _invariants(given: Iterable[Invariant]) -> tuple[Invariant, ...]:
     return tuple(given)
 
 
+def _obligations(given: Iterable[Obligation]) -> tuple[Obligation, ...]:
+    return tuple(given)
+
+
 def _known(_: Any, __: Any, names: Collection[str]) -> None:
     known = free_invariants.names()
     unknown = sorted(set(names).difference(known))
@@ -79,9 +84,10 @@ class Scenario:
     seconds, at least and at most.
 
     `invariants` are checked whenever the world is at rest, `always` after each change; both are functions of
-    the `World` that raise AssertionError. The kit's own are checked too, except those in `without`. A process
-    may make `most_requests` for one object while the world comes to rest, and fail `most_failures` times a
-    minute for one key.
+    the `World` that raise AssertionError. `obligations` (`leads_to`, `always_holds`, `eventually_holds`) are
+    what is owed to users: none may be open when the world is at rest. The kit's own invariants are checked
+    too, except those in `without`. A process may make `most_requests` for one object while the world comes to
+    rest, and fail `most_failures` times a minute for one key.
 
     For `fuzz`, `strategies` (of hypothesis, by kind) make the objects of users; for other kinds they are
     those that the steps apply, or else any that the model allows.
@@ -97,6 +103,7 @@ class Scenario:
     definitions: Sequence[Mapping[str, Any]] = field(default=(), converter=_mappings)
     invariants: Sequence[Invariant] = field(default=(), converter=_invariants)
     always: Sequence[Invariant] = field(default=(), converter=_invariants)
+    obligations: Sequence[Obligation] = field(default=(), converter=_obligations)
     strategies: "Mapping[type[Object], SearchStrategy[Any]]" = field(factory=dict)
     without: Collection[str] = field(default=(), validator=_known)
     replicas: int = field(default=1, validator=validators.ge(1))

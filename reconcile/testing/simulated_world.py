@@ -19,6 +19,7 @@ from reconcile.sharding.ring import assignment_name
 from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
 from reconcile.testing import free_invariants
 from reconcile.testing.exploration.livelocks import LivelockWatch
+from reconcile.testing.exploration.obligation_watch import ObligationWatch
 from reconcile.testing.exploration.world_state import runners_of
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.faulty_transport import FaultyTransport
@@ -65,6 +66,7 @@ class SimulatedWorld:
         )
         self._rest = self.view.rest
         self._livelocks = LivelockWatch(self.view, self._other_runners)
+        self._obligations = ObligationWatch(self.view, scenario.obligations)
         self._nodes: Manager | None = None
         self._living = False
         self._settling: asyncio.Handle | None = None
@@ -109,6 +111,7 @@ class SimulatedWorld:
     async def play(self, steps: Sequence[ScenarioStep]) -> None:
         """Take the steps in order; between two without a `Wait` the world comes to rest and is checked."""
         world = self.view
+        self._obligations.begin()
         for number, step in enumerate(steps):
             if callable(step):
                 self._rest.stir()
@@ -122,6 +125,7 @@ class SimulatedWorld:
                 free_invariants.check(world, free_invariants.AT_REST)
                 world.mark_rest()
                 self._check(self.scenario.invariants)
+                self._obligations.judge()
 
     async def _come_to_rest(self) -> None:
         """Wait until nothing has changed and nothing was held back for `quiet_seconds`. Raises Restless."""
@@ -131,11 +135,13 @@ class SimulatedWorld:
         while loop_time() < (due := self._last_event() + quiet):
             if loop_time() >= until or self._rest.restless:
                 self.view.livelock = self.view.livelock or self._livelocks.likeliest()
+                self._obligations.judge()
                 raise Restless(self._why_restless())
             await self._rest.pause(min(due, until))
         # It only looks at rest while a storm guard holds a key.
         self._look_for_storm()
         if self.view.livelock is not None:
+            self._obligations.judge()
             raise Restless(self._why_restless())
 
     def _look_for_storm(self) -> None:
@@ -279,6 +285,8 @@ class SimulatedWorld:
                 self._end_in(self._livelocks.changed())
         if self.scenario.always:
             self._check(self.scenario.always)
+        if self.scenario.obligations:
+            self._obligations.changed(change)
 
     def _assigns(self, change: StoredChange) -> bool:
         """Whether it is about which replica has which objects: some may still be without."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import anyio
+import msgspec
 
 from informers import StatusError
 from reconcile.client.client import Client
@@ -123,6 +124,8 @@ class World:
         self.garbage_seconds = 0.0
         """How late the server's own controllers act."""
         self.rest = RestMonitor()
+        self.openings: list[TimedAct] = []
+        """When the obligations began that were not met."""
         self.livelock: Livelock | None = None
         """The loop in which the run ended, if it did not come to rest."""
         self._ignored = ignored
@@ -152,6 +155,14 @@ class World:
         """One object on the server now."""
         objects = self.objects(kind, namespace if kind_of(kind).resource.namespaced else "")
         return next((obj for obj in objects if obj.name == name), None)
+
+    def body_of(self, kind: type[Object], stored: Stored) -> dict[str, Any] | None:
+        """A stored state of an object in the version of its class, decoded; None if that is not served."""
+        served = self._served(kind)
+        if served is None:
+            return None
+        decoded: dict[str, Any] = msgspec.json.decode(_body(stored, served))
+        return decoded
 
     def _served(self, kind: type[Object]) -> ServedResource | None:
         resource = kind_of(kind).resource

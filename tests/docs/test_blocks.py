@@ -13,7 +13,7 @@ from attrs import frozen
 
 from controllers import nodegroups
 from informers import Cache, NotFound
-from reconcile import Context, Controller, Intent, Manager, Object, ObjectMeta, kind_of, resource
+from reconcile import Condition, Context, Controller, Intent, Manager, Object, ObjectMeta, kind_of, resource
 from reconcile.client.manifests import manifest_of
 from reconcile.commands.explain_command import chain, head
 from reconcile.commands.main import reconcile
@@ -23,8 +23,11 @@ from reconcile.models import definition_of
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.storms.determinism import NondeterministicRun
 from reconcile.testing import FakeClient, FaultPlan, VirtualClock, simulate
+from reconcile.testing.run_trace import format_trace
+from reconcile.testing.scenario_runner import ScenarioRunner
 from tests.commands.helpers import running
 from tests.docs.blocks import ROOT, all_blocks, assert_shown, code, parts, run
+from tests.simulation.loops import fight
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -208,6 +211,7 @@ def test_the_scenarios_of_the_explanation_run() -> None:
         for number in range(ctx.object.spec.replicas):
             await ctx.apply(Intent(Pod, metadata=ObjectMeta(f"{ctx.object.name}-{number}"), spec=spec))
         ctx.prune()
+        ctx.condition("Ready", True, reason="Made")
 
     given = {"Site": Site, "SiteSpec": SiteSpec, "Pod": Pod, "ObjectMeta": ObjectMeta}
     names = run(
@@ -217,7 +221,14 @@ def test_the_scenarios_of_the_explanation_run() -> None:
         **given,
     )
     assert told == [names["plan"]]
-    names["test_my_operator_survives_everything"]()
+    names["test_my_operator_survives_everything"]()  # of the last scenario, which has obligations
+
+
+@checks("docs/explanation/simulation.md", "text")
+def test_the_story_of_a_livelock_is_as_shown() -> None:
+    run = ScenarioRunner(fight()).run(FaultPlan())
+    (shown,) = code("docs/explanation/simulation.md", "text")
+    assert shown.strip() in format_trace(run)
 
 
 # --- how to -----------------------------------------------------------------------------------------
@@ -297,9 +308,15 @@ class SiteSpec:
     replicas: int = 1
 
 
+@frozen
+class SiteStatus:
+    conditions: tuple[Condition, ...] = ()
+
+
 @resource("example.com/v1")
 class Site(Object):
     spec: SiteSpec = SiteSpec()
+    status: SiteStatus = SiteStatus()
 
 
 WEB = Site(metadata=ObjectMeta("web", "default"))
