@@ -268,6 +268,25 @@ async def close_if_possible(service: FakeService, ctx: Context[Rental]) -> None:
         await service.call("DELETE", f"/accounts/{bill['number']}")
 
 
+async def close_known(service: FakeService, ctx: Context[Rental]) -> None:
+    """Wrong: closes what the status names, and the process may have died before it was written."""
+    if ctx.object.status.number:
+        asked(await service.call("DELETE", f"/accounts/{ctx.object.status.number}"), 404)
+
+
+async def writes_always(service: FakeService, ctx: Context[Rental]) -> None:
+    """Wrong: sends its wish in each run, whether or not the service has it."""
+    bill = await found(service, ctx)
+    bill = bill or asked(await service.call("POST", "/accounts", wanted(ctx))).body
+    asked(await service.call("PATCH", f"/accounts/{bill['number']}", {"plan": ctx.object.spec.plan}))
+
+
+async def writes_if_needed(service: FakeService, ctx: Context[Rental]) -> None:
+    bill = await found(service, ctx)
+    bill = bill or asked(await service.call("POST", "/accounts", wanted(ctx))).body
+    await set_plan(service, ctx, bill)
+
+
 # --- batches, operations, pages -------------------------------------------------------------------
 
 

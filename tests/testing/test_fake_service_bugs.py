@@ -6,6 +6,7 @@ from reconcile.testing import (
     Apply,
     Broken,
     CrashAfter,
+    Delete,
     FailOperation,
     FakeService,
     Fault,
@@ -36,6 +37,7 @@ from tests.testing.rented_accounts import (
     close_and_wait,
     close_by_number,
     close_if_possible,
+    close_known,
     comes_back,
     drop_first_page,
     drop_lines,
@@ -49,6 +51,8 @@ from tests.testing.rented_accounts import (
     waits_for_the_operation,
     with_a_key,
     without_a_key,
+    writes_always,
+    writes_if_needed,
 )
 
 
@@ -70,6 +74,7 @@ def first(verb: Verb) -> When:
 
 
 NEW = Apply(WEB)
+SOON_DELETED = (NEW, Wait(0.3), Delete(WEB))
 BUGS: dict[str, tuple[Scenario, Scenario, str]] = {
     "no idempotency key": (scenario(without_a_key, close), scenario(with_a_key, close), "doubles"),
     "another key after an error": (scenario(key_for_each_try, close), scenario(with_a_key, close), "doubles"),
@@ -92,6 +97,16 @@ BUGS: dict[str, tuple[Scenario, Scenario, str]] = {
         scenario(with_a_key, close_if_possible),
         scenario(with_a_key, close),
         "leaks",
+    ),
+    "a crash before what was made is written down": (
+        scenario(with_a_key, close_known, *SOON_DELETED),
+        scenario(with_a_key, close_by_number, *SOON_DELETED),
+        "leaks",
+    ),
+    "a write in each run": (
+        scenario(writes_always, close, NEW),
+        scenario(writes_if_needed, close, NEW),
+        "extra-run",
     ),
     "a batch that was done in part": (
         scenario(batch_trusted, drop_lines, NEW, outside=lines),
@@ -131,7 +146,7 @@ def test_the_same_operator_without_the_mistake_passes_the_whole_sweep(name: str)
 
 
 @pytest.mark.rule("sim-services", "sim-fuzz")
-@pytest.mark.parametrize("name", ["a read right after a write", "an operation that fails"])
+@pytest.mark.parametrize("name", ["an operation that fails", "an error taken for not done"])
 def test_random_plans_find_mistakes_around_a_service_too(name: str) -> None:
     wrong, mended, _ = BUGS[name]
     with pytest.raises(Broken):

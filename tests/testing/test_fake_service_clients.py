@@ -84,6 +84,20 @@ def test_bodies_of_any_size_arrive_whole(size: int) -> None:
     simulate(main)
 
 
+def test_a_large_answer_arrives_whole_and_a_client_may_wait_before_it_sends_a_body() -> None:
+    async def main() -> None:
+        service = cloud()
+        for number in range(100):
+            service.resources("disks").create({"name": f"{number}" * 5_000})
+        async with session(service) as http:
+            async with http.get("/disks") as answer:
+                assert len((await answer.json())["items"]) == 100
+            async with http.post("/echo", data=b"x" * 10, expect100=True) as answer:
+                assert (await answer.json())["bytes"] == 10
+
+    simulate(main)
+
+
 def test_many_requests_at_a_time_get_their_own_answers() -> None:
     async def main() -> None:
         service = cloud()

@@ -8,6 +8,8 @@ import aiohttp
 import anyio
 import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from attrs import frozen
 
 from reconcile.testing import (
@@ -162,6 +164,31 @@ def test_httpx_is_recorded_as_aiohttp_is() -> None:
     assert vectors.exchanges[1].query == {"name": "ann"}
     assert TOKEN not in str(vectors)
     vectors.check(service())
+
+
+async def test_answers_that_came_over_a_real_socket_are_recorded_decoded_and_without_cookies() -> None:
+    async def made(request: web.Request) -> web.Response:
+        answer = web.json_response({"id": "real-7f", **await request.json()}, status=201)
+        answer.set_cookie("sid", "c00kie-9")
+        answer.enable_compression()
+        return answer
+
+    application = web.Application()
+    application.add_routes([web.post("/users", made)])
+    recorder = ServiceRecorder(frozenset(), 10)
+    async with TestServer(application) as server:
+        url = str(server.make_url("/"))
+        async with (
+            aiohttp.ClientSession(url, middlewares=[recorder.aiohttp_middleware]) as http,
+            http.post("/users", json={"name": "ann", "echo": "c00kie-9"}) as answer,
+        ):
+            assert (await answer.json())["id"] == "real-7f"
+        transport = recorder.httpx_transport(httpx.AsyncHTTPTransport())
+        async with httpx.AsyncClient(base_url=url, transport=transport) as other:
+            assert (await other.post("/users", json={"name": "bob"})).json()["name"] == "bob"
+    exchanges = recorder.recorded().exchanges
+    assert [one.answer["name"] for one in exchanges] == ["ann", "bob"]
+    assert "c00kie" not in str(exchanges)
 
 
 def test_only_the_first_answers_of_many_are_kept(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from informers.transport import Response
 from reconcile.testing.fake_services.service_laws import AnswerLost, Exchange, ServiceUnreachable
 
 _END_OF_HEAD = b"\r\n\r\n"
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_BODY = frozenset({204, 304})
 
 
@@ -52,17 +53,27 @@ class _ServiceConnection(asyncio.Transport):
         self._loop = loop
         self._received = bytearray()
         self._answering: asyncio.Task[None] | None = None
+        self._told_to_go_on = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Take what the client sends; a whole request is answered."""
-        if self._answering is not None:
+        if self._answering is not None or self._handler is None:
             return
         self._received += data
         request = _whole(bytes(self._received))
+        if request is None and not self._told_to_go_on and _expects_to_be_told(bytes(self._received)):
+            self._told_to_go_on = True
+            self._handler.data_received(_GO_ON)
         if request is not None:
             # In the context of the writer, so that the request belongs to its process and its run. The client
             # may give up before the answer; a service that has a request carries it out all the same.
             self._answering = self._loop.create_task(self._answer(*request))
+
+    def pause_reading(self) -> None:
+        """Nothing: the client's buffer holds all of an answer."""
+
+    def resume_reading(self) -> None:
+        """Nothing was held back."""
 
     def is_closing(self) -> bool:
         return self._handler is None
@@ -92,6 +103,12 @@ class _ServiceConnection(asyncio.Transport):
         handler, self._handler = self._handler, None
         if handler is not None:
             handler.connection_lost(error)
+
+
+def _expects_to_be_told(received: bytes) -> bool:
+    """Whether the client waits for a word before it sends the body."""
+    head, separator, _ = received.partition(_END_OF_HEAD)
+    return bool(separator) and b"\r\nexpect: 100-continue" in head.lower()
 
 
 def _whole(received: bytes) -> tuple[_Head, bytes] | None:

@@ -218,7 +218,7 @@ class Resources(Generic[T]):
         ends = self._now() + self._draw(takes)
         fails, self.next_fails = self.next_fails, False
         self.operations[operation] = ServiceOperation(operation, verb, name, ends, fails)
-        self.late_until = max(self.late_until, ends)
+        self.late_until = max(self.late_until, ends + self.declared.visible_after[1])
 
     @property
     def last_operation(self) -> ServiceOperation:
