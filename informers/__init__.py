@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from informers.cancellation import Interrupted
     from informers.clock import Clock, SystemClock
     from informers.handlers import AsyncHandler, Handler, Registration
-    from informers.informer import Informer, InformerStatus
+    from informers.informer import Informer
     from informers.informer_options import InformerOptions
+    from informers.informer_status import InformerStatus
     from informers.logs import get_logger
     from informers.reachability import Reachability, ReachStatus, ReachTransport
     from informers.resource import APIResource, Key

@@ -12,9 +12,11 @@ from informers.api_errors import ApiError, Forbidden, NotFound, StatusError, Una
 from informers.broadcast import Broadcast
 from informers.cancellation import Interrupted, no_silent_end
 from informers.clock import Clock, SystemClock
-from informers.informer import Informer, InformerStatus
+from informers.informer import Informer
 from informers.informer_options import InformerOptions
 from informers.informer_share import Share
+from informers.informer_status import InformerStatus
+from informers.informer_tap import InformerTap
 from informers.logs import get_logger
 from informers.reachability import Reachability
 from informers.resource import APIResource
@@ -48,9 +50,9 @@ class Cache:
 
     `namespace`, or `namespaces`, restricts every namespaced resource except those declared `everywhere` and
     those whose own options name namespaces (ValueError for both). `options` of single resources take
-    precedence over `defaults`. `shares` gives the share of a resource that its informer begins with. `run`
-    also runs what is declared later. `reach` is what is known of the connection; clients report to it the
-    outcome of their requests. Log lines go to `log`.
+    precedence over `defaults`. `shares` gives the share of a resource that its informer begins with, `taps`
+    what looks on while an informer works. `run` also runs what is declared later. `reach` is what is known of
+    the connection; clients report to it the outcome of their requests. Log lines go to `log`.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Cache:
         defaults: InformerOptions | None = None,
         options: Mapping[APIResource, InformerOptions] | None = None,
         shares: Callable[[APIResource], Share | None] | None = None,
+        taps: Callable[[Informer], InformerTap] | None = None,
         clock: Clock | None = None,
         log: structlog.stdlib.BoundLogger | None = None,
     ) -> None:
@@ -72,6 +75,7 @@ class Cache:
         self._defaults = defaults or InformerOptions()
         self._options = dict(options or {})
         self._shares = shares
+        self._taps = taps
         self._clock = clock or SystemClock()
         self.reach = Reachability(transport, self._clock, self._some_path, log or _log)
         self._entries: dict[APIResource, _Followed] = {}
@@ -225,6 +229,8 @@ class Cache:
             self.transport, resource, options=options, share=share, clock=self._clock, reach=self.reach
         )
         informer.on_announce = self._changes.notify
+        if self._taps is not None:
+            informer.tapped_by(self._taps(informer))
         return _Followed(informer, everywhere, inherits and bool(self._namespaces))
 
     def _some_path(self) -> str:

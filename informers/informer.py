@@ -4,13 +4,12 @@ import asyncio
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Literal
 
 import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskGroup
-from attrs import define, frozen
+from attrs import define
 
 from informers.api_errors import NotFound
 from informers.applied import Appliers
@@ -21,10 +20,13 @@ from informers.handlers import AsyncHandler, Handler, Handlers, Registration, Ta
 from informers.informer_options import InformerOptions
 from informers.informer_selection import Matches, selects
 from informers.informer_share import Share, selectors
+from informers.informer_status import InformerState, InformerStatus
+from informers.informer_tap import InformerTap
 from informers.logs import get_logger, is_worth_a_line
 from informers.owed_parts import OwedPart
 from informers.reachability import Reachability
 from informers.reflector import Reflector
+from informers.reflector_state import Output
 from informers.resource import APIResource
 from informers.scanning import check_whole
 from informers.sink import Sink
@@ -37,41 +39,6 @@ RESYNC_JITTER = 0.1
 
 PATIENCE = 0.5
 """Seconds to wait for a version. A watch is normally late by milliseconds, so a relist is faster then."""
-
-InformerState = Literal["listing", "watching", "resting", "gone", "stopped"]
-
-
-@frozen
-class InformerStatus:
-    """What an informer does now.
-
-    `state`: listing, watching, resting (after a failure, or between two watches), gone (the server no longer
-    serves the resource) or stopped. `namespace`: empty if all are followed. `synced`: the first list is in
-    the store and the handlers have it. `bytes`: the memory of the bodies of all `objects`. `version`: the one
-    that the store has reached. `last_event`: the wall time of the last change. `restarts`: connections after
-    the first; `relists`: lists after the first; `failures`: broken requests and streams. `error`: the last
-    failure, until the server answers as it should. `lag`: seconds since the server last sent anything, a
-    bookmark included; None before that and when stopped. `backlog`: changes that the slowest handler has yet
-    to handle. `skipped`: states of objects that could not be read. `bookmarked`: the server sends bookmarks,
-    so it is not silent for long; of a kind without changes, the first one may take its time.
-    """
-
-    resource: str
-    namespace: str
-    state: InformerState
-    synced: bool
-    objects: int
-    bytes: int
-    version: int
-    last_event: datetime.datetime | None
-    restarts: int
-    relists: int
-    failures: int
-    error: str
-    lag: float | None
-    backlog: int
-    skipped: int = 0
-    bookmarked: bool = False
 
 
 @define(eq=False)
@@ -128,6 +95,7 @@ class Informer:
         self._tasks: Tasks | None = None
         self._last_event: datetime.datetime | None = None
         self._skipped = 0
+        self._tap: InformerTap | None = None
         self._parts = {part: self._part(part) for part in self.store.parts}
 
     # --- what it is -----------------------------------------------------------------------------
@@ -257,9 +225,15 @@ class Informer:
 
     async def wait_until(self, reached: Callable[[], bool], seconds: float) -> bool:
         """Wait until `reached()` is true, which is checked at each change; False after `seconds`."""
+        if self._tap is None:
+            await self._wait(reached, seconds)
+        else:
+            await self._tap.wait(partial(self._wait, reached, seconds))
+        return reached()
+
+    async def _wait(self, reached: Callable[[], bool], seconds: float) -> None:
         with anyio.move_on_after(seconds):
             await self._changes.wait_until(reached)
-        return reached()
 
     async def wait_version(self, version: int, seconds: float) -> bool:
         """Wait until the store has reached a version; False after `seconds`."""
@@ -417,7 +391,29 @@ class Informer:
         sink = Sink(namespace, self.store, self._handlers, self._wants, self._note_change, self._announce)
         log = self._log.bind(namespace=namespace) if namespace else self._log
         reflector = Reflector(self._transport, collection, self._read, sink, self._clock, log, self._reach)
+        sink.tap = self._tap
         return _Part(namespace, reflector, sink)
+
+    def tapped_by(self, tap: InformerTap) -> None:
+        """Pass all that it reads, and all that comes of it, to `tap`; to be called before it runs."""
+        self._tap = tap
+        for part in self._parts.values():
+            part.sink.tap = tap
+
+    def read(self, raw: bytes) -> Snapshot | None:
+        """A state of an object as it would read it from a server. Raises msgspec.DecodeError."""
+        return self._read(raw)
+
+    async def carry_out(self, namespace: str, output: Output) -> None:
+        """Carry out a decision in the part of that namespace, of an informer that does not run."""
+        part = self._parts.get(namespace)
+        if part is not None:
+            part.sink.apply(output)
+            await part.sink.settle()
+
+    def notify(self) -> None:
+        """Have those that wait for its store look again."""
+        self._announce()
 
     def _read(self, raw: bytes) -> Snapshot | None:
         """A state of an object, or None if it cannot be read, which is counted and logged.
@@ -427,6 +423,8 @@ class Informer:
         try:
             snapshot = self._decode(raw)
             if snapshot.place.name and snapshot.version:
+                if self._tap is not None:
+                    self._tap.read(raw, snapshot)
                 return snapshot
             problem = "it has no metadata.name or no numeric resourceVersion"
         except msgspec.DecodeError as error:

@@ -7,6 +7,7 @@ from attrs import define, field, frozen
 
 from informers.handlers import Handlers
 from informers.informer_selection import Matches
+from informers.informer_tap import InformerTap
 from informers.loop_slices import LoopSlice
 from informers.reflector_state import (
     Clear,
@@ -36,7 +37,7 @@ class Sink:
     """One part of a store, and the handlers of its changes.
 
     `wants` selects objects, `note_change` is called for each change, and `announce` has waiting tasks look
-    again.
+    again. `tap` gets each decision.
     """
 
     part: str
@@ -45,10 +46,13 @@ class Sink:
     wants: Matches
     note_change: Callable[[], None]
     announce: Callable[[], None]
+    tap: InformerTap | None = None
     _merged: list[_Merged] = field(factory=list, init=False)
 
     def apply(self, output: Output) -> None:
         """Apply a decision of the state machine to the store, and pass the changes to the handlers."""
+        if self.tap is not None:
+            self.tap.applied(self.part, output)
         match output:
             case Put(snapshot):
                 if not self.wants(snapshot):

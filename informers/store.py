@@ -217,6 +217,11 @@ class Store:
 
     # --- what is known of single objects ------------------------------------------------------------
 
+    def reached(self, part: str = ALL) -> int:
+        """The version that a part has reached."""
+        table = self._tables.get(part)
+        return 0 if table is None else table.version
+
     def note(self, key: Key, text: bytes) -> None:
         """Keep `text` beside the object of that key until it leaves the store; empty text removes the note.
 

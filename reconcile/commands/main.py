@@ -117,6 +117,13 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
             "Find what is wrong with an operator in a cluster.",
             ("reconcile doctor sites", "reconcile doctor --name sites --namespace sites-system --json"),
         ),
+        "replay": Subcommand(
+            "Execute recorded runs again, with the same or with newer code.",
+            (
+                "reconcile replay sites.rec --controller sites:manager",
+                "reconcile replay sites.rec --controller sites --run 1f0c9a77 --scenario test_incident.py",
+            ),
+        ),
         "trigger": Subcommand("Reconcile an object now.", ("reconcile trigger Site default/web",)),
         "pause": Subcommand(
             "Stop reconciling an object until it is resumed.",

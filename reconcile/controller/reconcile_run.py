@@ -16,7 +16,7 @@ from reconcile.client import redaction
 from reconcile.client.client import Client, bound, core_of, reads_of, with_indexes
 from reconcile.client.guarded_writes import BucketNotHeld
 from reconcile.client.object_indexes import IndexedReads
-from reconcile.client.own_writes import Journal, NoJournal
+from reconcile.client.own_writes import Journal
 from reconcile.controller.blocking import Blocking, RunEnded, Threads
 from reconcile.controller.context import Context, output_of
 from reconcile.controller.deadlines import Deadlines, RunLimit
@@ -24,6 +24,8 @@ from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
 from reconcile.controller.declared_writes import DeclaredWrites, Undeclared
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.held_buckets import HeldBuckets, HeldRun, HeldRuns
+from reconcile.controller.rehearsals import dry, dry_elsewhere
+from reconcile.controller.run_observer import RunObserver
 from reconcile.controller.run_output import RunOutput
 from reconcile.controller.run_result import ReconcileTimeout, RunResult, all_are
 from reconcile.controller.synchronous import SyncContext
@@ -64,6 +66,7 @@ class RunExecutor(Generic[T]):
     of another cluster by its name; raises LookupError. `on_wait` gets the seconds of each wait for own
     writes, and whether it failed. With `held`, objects are shared among replicas: only those in buckets that
     are held are reconciled. `epoch_of` gives the epoch of the only manager that works, where it leads.
+    `observer` gets each run, from its first step on.
     """
 
     controller: Controller[T]
@@ -80,6 +83,7 @@ class RunExecutor(Generic[T]):
     selection: TakeoverSelection | None = None
     held: HeldBuckets | None = None
     epoch_of: Callable[[], int] = lambda: 0
+    observer: RunObserver | None = None
     resource: APIResource = field(init=False)
     declarations: DeclaredWrites = field(init=False)
     tombstones: Tombstones[T] = field(init=False)
@@ -139,6 +143,8 @@ class RunExecutor(Generic[T]):
         if core.cache is not None:
             causes = self.echoes.begin(request, causes)
         record.causes = causes
+        on, epoch = self.observer, self.epoch_of()
+        watched = None if on is None else on.began(request, causes, attempt, epoch)
         reconcile_id = f"{int(core.clock.random() * _IDS):08x}"
         bind_log = partial(self._bound_log, request, reconcile_id)
         held = None if self.runs is None else self.runs.begin(request, record, limit)
@@ -179,6 +185,9 @@ class RunExecutor(Generic[T]):
         finally:
             self.echoes.end(request, wrote=bool(record.writes))
             redaction.seen.reset(hidden)
+            if watched is not None:
+                watched.ended(run.outcome)
+            run.outcome = None  # its error's traceback has this frame
             # Only now, when nothing of the run writes any more: a key without unseen writes takes no memory.
             if not journal:
                 self._journals.pop(request, None)
@@ -283,13 +292,15 @@ class ReconcileRun(Generic[T]):
     reconcile_id: str
     attempt: int = 0
     held: HeldRun | None = None
+    outcome: RunResult | None = field(default=None, init=False)
+    """How it ended; None until then, and where it was cancelled."""
     _contexts: list[Context[T]] = field(factory=list, init=False)
 
     def ended(
         self, result: Result = _DONE, error: Exception | None = None, *, stale: bool = False
     ) -> RunResult:
         secrets = core_of(self.client).secrets
-        return RunResult(
+        self.outcome = RunResult(
             result,
             error,
             stale,
@@ -299,6 +310,7 @@ class ReconcileRun(Generic[T]):
             record=self.record,
             secrets=secrets,
         )
+        return self.outcome
 
     async def reconcile(self, deadline: float) -> Result:
         """Handle the object by its state. Raises what the author's function raises."""
@@ -357,7 +369,7 @@ class ReconcileRun(Generic[T]):
         executor, client = self.executor, self.client
         client_of = partial(executor.client_elsewhere, self.request, client)
         if rehearsal:
-            client, client_of = _dry(client), partial(_dry_elsewhere, client_of)
+            client, client_of = dry(client), partial(dry_elsewhere, client_of)
             rehearsed = core_of(client).run
             rehearsed.primary, rehearsed.tenure = self.record.primary, self.record.tenure
         context = Context(
@@ -482,12 +494,3 @@ def _checked(result: Any, function: Any) -> Result | None:
     if result is None or isinstance(result, Result):
         return result
     raise TerminalError(f"{name_of(function)} returned {type(result).__name__}: expected a Result or None")
-
-
-def _dry(client: Client) -> Client:
-    """A client for a rehearsal, which carries nothing out and waits for nothing."""
-    return bound(client, NoJournal()).with_options(dry_run=True)
-
-
-def _dry_elsewhere(client_of: Callable[[str], Client], cluster: str) -> Client:
-    return _dry(client_of(cluster))

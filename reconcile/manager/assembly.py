@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from attrs import evolve
 
-from informers import APIResource, Cache, ReachTransport, SystemClock, Transport, get_logger
+from informers import APIResource, Cache, Informer, ReachTransport, SystemClock, Transport, get_logger
 from informers.informer_share import Share
+from informers.informer_tap import InformerTap
 from reconcile.client.buckets import Buckets
 from reconcile.client.certainty import Certainty, LedTransport
 from reconcile.client.client import Client
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from reconcile.manager.sharded_replica import ShardedReplica
     from reconcile.ops.metrics import Metrics
     from reconcile.ops.tracing import Traces
+    from reconcile.recording.run_recorder import RunRecorder
 
 
 class Assembly:
@@ -74,8 +76,10 @@ class Assembly:
         self._held = HeldBuckets(buckets, certainty=self._certainty)
         self._leading = HeldBuckets(buckets, only=buckets.count, certainty=self._certainty)
         self.replica: ShardedReplica | None = None
+        self._recording = run_recorder_of(options, controllers, tuple(transports), log)
         caches = {
-            name: cache_of(options, transport, name, self._share) for name, transport in transports.items()
+            name: cache_of(options, transport, name, self._share, self._taps(name))
+            for name, transport in transports.items()
         }
         # The Lease is in the first cluster, and so are the Service and the certificates of webhooks.
         self._first = next(iter(caches))
@@ -90,6 +94,19 @@ class Assembly:
             self.replica = replica_of(
                 options, self._sharding, controllers, members[0], transport, held, self._certainty, metrics
             )
+
+    def close(self) -> None:
+        """End what was opened here: the recording, if there is one."""
+        if self._recording is not None:
+            self._recording.file.close()
+
+    def note_leading(self) -> None:
+        """Have a recording say that this manager leads from now on."""
+        if self._recording is not None and self.elector is not None:
+            self._recording.note(f"leads, epoch {self.elector.epoch}")
+
+    def _taps(self, cluster: str) -> Callable[[Informer], InformerTap] | None:
+        return None if self._recording is None else partial(self._recording.tap, cluster)
 
     def _elector(self, transport: Transport, cache: Cache) -> LeaderElector | None:
         election = self._options["leader_election"]
@@ -116,11 +133,14 @@ class Assembly:
 
     def _cluster(self, name: str, transport: Transport, cache: Cache) -> ManagedCluster:
         options = self._options
+        through, clock, recorder = self._transport_of_runs(transport, cache), options["clock"], self._recording
+        if recorder is not None:
+            through, clock = recorder.transport(name, through), recorder.clock(clock)
         client = Client(
-            self._transport_of_runs(transport, cache),
+            through,
             cache=cache,
             field_manager=options["name"],
-            clock=options["clock"],
+            clock=clock,
             dry_run=options["dry_run"],
             limiter=request_limiter(options),
         )
@@ -165,7 +185,7 @@ class Assembly:
         executor = RunExecutor(
             controller,
             client,
-            recorder_of(controller, client),
+            recorder_of(controller, client if self._recording is None else self._recording.unrecorded(client)),
             log,
             self._blocking,
             timeout,
@@ -176,6 +196,7 @@ class Assembly:
             selection=takeover_selection(options["selector"], self._controllers),
             held=self._held_by(controller),
             epoch_of=lambda: 0 if self.elector is None else self.elector.epoch,
+            observer=None if self._recording is None else self._recording.observer(cluster, name),
         )
         return Runner(
             executor,
@@ -206,6 +227,37 @@ def service_levels(metrics: ControllerMetrics) -> "ServiceLevels":
     return ServiceLevels(metrics)
 
 
+def run_recorder_of(
+    options: ManagerOptions,
+    controllers: Sequence[Controller[Any]],
+    clusters: Sequence[str],
+    log: structlog.stdlib.BoundLogger,
+) -> "RunRecorder | None":
+    """What records the runs of a manager; its module is loaded only where there is a recording."""
+    if not options["record"]:
+        return None
+    from reconcile.recording.recording_start import open_recorder
+
+    limits = {
+        controller.name: for_controller(
+            options["timeout"], controller.name, controller.timeout, DEFAULT_TIMEOUT
+        )
+        for controller in controllers
+    }
+    needed = {
+        "clusters": list(clusters),
+        "controllers": [controller.name for controller in controllers],
+        "debug": options["debug"],
+        "dry_run": options["dry_run"],
+        "name": options["name"],
+        "namespaces": list(followed_namespaces(options)),
+        "selector": options["selector"],
+        "timeout": limits,
+        "undeclared": "refuse" if refuses_undeclared(options) else "warn",
+    }
+    return open_recorder(options["record"], options["record_mb"], options["clock"], controllers, needed, log)
+
+
 def sharding_of(options: ManagerOptions) -> Sharding | None:
     """The ring of the manager, with its identity in it."""
     given = options["sharding"]
@@ -219,6 +271,7 @@ def cache_of(
     transport: Transport,
     cluster: str = "",
     shares: Callable[[APIResource], Share | None] | None = None,
+    taps: Callable[[Informer], InformerTap] | None = None,
 ) -> Cache:
     kinds = {kind: kept for kind, kept in options["informers"].items() if kind is not Object}
     return Cache(
@@ -229,6 +282,7 @@ def cache_of(
         clock=options["clock"],
         log=get_logger("informers").bind(cluster=cluster) if cluster else None,
         shares=shares,
+        taps=taps,
     )
 
 

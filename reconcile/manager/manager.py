@@ -370,6 +370,7 @@ class Manager(Lifecycle):
                     informers.cancel_scope.cancel()
         finally:
             clusters.end()
+            assembly.close()
 
     def _assemble(self, transports: Mapping[str, Transport]) -> Assembly:
         traces = None
@@ -396,6 +397,7 @@ class Manager(Lifecycle):
                     # A standby counts as started: who waits for a start must not wait for the leader's end.
                     self._note_started(task_status)
                     await elector.acquire()
+                    assembly.note_leading()
                     group.start_soon(noted, elector.hold, "leader election")
                 # Only a leader looks for predecessors, and before its first run: a standby writes nothing.
                 await clusters.check_predecessors()

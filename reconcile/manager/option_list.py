@@ -202,6 +202,18 @@ class ManagerOptions(TypedDict, total=False):
     stop_seconds: Annotated[
         float, 30.0, values.seconds, "How long runs in progress may take to end at a stop."
     ]
+    record: Annotated[
+        str,
+        "",
+        values.path,
+        "Record to this file what comes in and what is decided, for `reconcile replay`; empty: do not.",
+    ]
+    record_mb: Annotated[
+        float,
+        100.0,
+        values.megabytes,
+        "How many megabytes a recording takes at most; the oldest part goes first.",
+    ]
 
     transport: Annotated[
         Transport | None, None, values.as_given, "What leads to the API server; None: as kubectl finds it."

@@ -1,5 +1,6 @@
 """Reads values of options from text or objects. Each function raises ValueError with what it expected."""
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
@@ -44,6 +45,15 @@ def rate(value: object) -> float:
 def count(value: object) -> int:
     text = str(value)
     return int(text) if text.isdecimal() and int(text) else _refuse("a whole number above 0", value)
+
+
+def path(value: object) -> str:
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def megabytes(value: object) -> float:
+    number = _number(value, "a number of megabytes from 1 on")
+    return number if number >= 1 else _refuse("a number of megabytes from 1 on", value)
 
 
 def _number(value: Any, expected: str) -> float:

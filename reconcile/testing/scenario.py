@@ -71,7 +71,8 @@ class Scenario:
     a `FakeService`, or has some as its fields or items, each of their requests may meet a fault.
 
     The server serves the controllers' kinds, further `kinds`, and `definitions`: CustomResourceDefinitions,
-    which take precedence over that of a model. `objects` exist before any manager starts.
+    which take precedence over that of a model. `objects` exist before any manager starts; where one has a
+    uid, the owner references of later ones to it follow it.
 
     The `steps` happen one after another. Between two the world comes to rest, unless there is a `Wait`
     between them: then only so many seconds pass. It is at rest when nothing has changed for `quiet_seconds`,

@@ -2,8 +2,9 @@
 
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from attrs import frozen
 
@@ -122,12 +123,24 @@ def _server_for(scenario: Scenario) -> ApiServer:
     for kind in scenario.served_kinds():
         actor.serve(kind)
     actor.admit(scenario.make_controllers())
+    uids: dict[str, str] = {}
     for manifest in scenario.objects:
-        actor.make(manifest)
+        stored = actor.make(_owned_anew(manifest, uids))
+        if named := manifest["metadata"].get("uid"):
+            uids[named] = stored["metadata"]["uid"]
     if scenario.nodes is not None:
         simulate(nodes_of(scenario.nodes).register, Client(InProcessTransport(server), clock=clock))
     server.settle()
     return server
+
+
+def _owned_anew(manifest: Mapping[str, Any], uids: Mapping[str, str]) -> Mapping[str, Any]:
+    """An object whose owners have the uids that they got in this world."""
+    metadata = manifest["metadata"]
+    if not (uids and metadata.get("ownerReferences")):
+        return manifest
+    owners = [{**one, "uid": uids.get(one.get("uid"), one.get("uid"))} for one in metadata["ownerReferences"]]
+    return {**manifest, "metadata": {**metadata, "ownerReferences": owners}}
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class VirtualTimeLoop(SealedLoop):
 
     One seed gives a program one schedule, in every process. `limit_seconds` is the virtual time at which
     the loop gives up with `TimeLimitError`, None for never. Timers due at one time fire in the order in
-    which they were set.
+    which they were set. With `in_order` tasks go on in the order in which they became ready, as elsewhere.
     """
 
     # Attributes of the base class; `_ready` is what it runs next, in order.
@@ -71,9 +71,10 @@ class VirtualTimeLoop(SealedLoop):
     _stopping: bool
     _asyncgens: WeakSet[AsyncGeneratorType[Any, Any]]
 
-    def __init__(self, seed: int = 0, *, limit_seconds: float | None = None) -> None:
+    def __init__(self, seed: int = 0, *, limit_seconds: float | None = None, in_order: bool = False) -> None:
         super().__init__()
         self.seed = seed
+        self._in_order = in_order
         self._chance = SeededRandom(f"{seed}/schedule")
         self._limit = math.inf if limit_seconds is None else limit_seconds
         self._time = 0.0
@@ -185,7 +186,7 @@ class VirtualTimeLoop(SealedLoop):
         ready = self._ready
         if ready or self._stopping:
             self._count_tick()
-            if len(ready) > 1:
+            if len(ready) > 1 and not self._in_order:
                 _shuffle_tasks(ready, self._chance)
         else:
             self._pass_time()
@@ -301,16 +302,17 @@ def simulate(
     *args: *Arguments,
     seed: int = 0,
     limit_seconds: float = 3600,
+    in_order: bool = False,
 ) -> T:
     """Run `fn(*args)` to its end under a `VirtualTimeLoop` and return what it returns.
 
-    `limit_seconds` are virtual. Raises what `fn` raises, and `DeadlockError`, `LivelockError`,
-    `TimeLimitError` or `RealWorldError` if the simulation cannot go on, after all tasks have been cancelled
-    and have ended. Raises RuntimeError within an event loop.
+    `limit_seconds` are virtual; `in_order` is that of the loop. Raises what `fn` raises, and `DeadlockError`,
+    `LivelockError`, `TimeLimitError` or `RealWorldError` if the simulation cannot go on, after all tasks have
+    been cancelled and have ended. Raises RuntimeError within an event loop.
     """
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("a simulation cannot be run within an event loop")
-    loop = VirtualTimeLoop(seed, limit_seconds=limit_seconds)
+    loop = VirtualTimeLoop(seed, limit_seconds=limit_seconds, in_order=in_order)
     with _detected_by_anyio():
         try:
             return loop.run_until_complete(_call(fn, args))

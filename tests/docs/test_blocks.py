@@ -53,6 +53,7 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/admission.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/two-versions-in-production.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/two-versions-in-production.md", "text"): "tests/commands/test_crds_diff.py",
+    ("docs/how-to/replay-production.md", "text"): "tests/commands/test_replay_command.py",
     ("docs/how-to/install-an-operator.md", "yaml"): "tests/commands/test_install_page.py",
     ("docs/how-to/instead-of-envtest.md", "ini"): "tests/testing/test_kube_fixtures.py",
     ("docs/how-to/instead-of-envtest.md", "python"): "tests/testing/test_kube_fixtures.py",

@@ -43,6 +43,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.manager",
         "reconcile.monitoring",
         "reconcile.ops",
+        "reconcile.recording",
         "reconcile.runs",
         "reconcile.shipping",
         "reconcile.status",
@@ -50,6 +51,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.testing.exploration",
         "reconcile.testing.fake_services",
         "reconcile.testing.plugin",
+        "reconcile.testing.recorded_runs",
     }
 )
 

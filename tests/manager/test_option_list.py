@@ -77,6 +77,8 @@ TEXTS: dict[str, tuple[str, Any]] = {
     "client_burst": ("3", 3),
     "sync_seconds": ("7", 7.0),
     "stop_seconds": ("0.5", 0.5),
+    "record": ("/recordings/toy.rec", "/recordings/toy.rec"),
+    "record_mb": ("20", 20.0),
 }
 
 
@@ -170,6 +172,7 @@ def test_an_unknown_variable_is_an_error_with_the_nearest_name(variable: str, ne
         ("sync_seconds", "soon"),
         ("stop_seconds", "-1"),
         ("stop_seconds", "nan"),
+        ("record_mb", "0.5"),
         ("sync_seconds", "inf"),
         ("client_qps", "-1"),
         ("client_burst", "0"),

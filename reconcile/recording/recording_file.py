@@ -1,0 +1,217 @@
+"""Writes a recording as a ring of two files: the present one, and the one before it (`FILE.1`).
+
+What is recorded is only appended to a list in the event loop; a thread masks, encodes, compresses and writes
+it a few times a second. On the clock of a test that happens in step, so that no thread races with virtual
+time. A failure to write ends the recording with one line in the log, and never the operator.
+"""
+
+import errno
+import os
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+from attrs import define, field
+
+from reconcile.recording.recorded_events import FORMAT, Event, Header
+from reconcile.recording.recording_frames import MAGIC, FrameWriter
+from reconcile.recording.secret_masks import SecretMasks
+
+PERIOD = 0.25
+"""Seconds between two writes."""
+MOST_WAITING = 64 << 20
+"""Bytes that may wait to be written: beyond that the disk has been stuck for long, and the recording ends."""
+LAST_SECONDS = 5.0
+"""Seconds that the end of a manager waits for the disk."""
+_IN_STEP = 1 << 20
+_PIECE = 4 << 20
+
+_NEXT_FILE: Any = object()
+_ALL_STORED: Any = object()
+
+Masked = Callable[[SecretMasks], Event]
+"""Makes an event that is fit to be written, in the thread that writes."""
+
+
+@define(eq=False)
+class RecordingFile:
+    """The ring of one recording; `megabytes` bound both of its files together.
+
+    `header` makes the header of a file by its number, `log` gets the one warning. `in_step`: write in the
+    thread that records. `rotating` is true when the caller has to give the content of its caches, by
+    `rotate`.
+    """
+
+    path: Path
+    megabytes: float
+    masks: SecretMasks
+    header: Callable[[int], Header]
+    log: structlog.stdlib.BoundLogger
+    in_step: bool = False
+    rotating: bool = field(default=False, init=False)
+    ended: bool = field(default=False, init=False)
+    """Whether nothing is recorded any more."""
+    # The loop appends and adds, the thread takes: each number is changed by one of them.
+    _waiting: deque[tuple[Masked, int]] = field(factory=deque, init=False)
+    _added: int = field(default=0, init=False)
+    _taken: int = field(default=0, init=False)
+    _descriptor: int = field(default=-1, init=False)
+    _frames: FrameWriter = field(init=False)
+    _written: int = field(default=0, init=False)
+    _stored: int = field(default=0, init=False)
+    """Bytes of the present file that the content of the caches takes."""
+    _part: int = field(default=0, init=False)
+    _encode: Any = field(factory=lambda: msgspec.msgpack.Encoder().encode, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _stop: threading.Event = field(factory=threading.Event, init=False)
+    _turn: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def open(self) -> None:
+        """Begin to write. A file that is there becomes `FILE.1`."""
+        try:
+            self._begin(0)
+        except OSError as error:
+            self._fail(error.strerror or str(error))
+        if not (self.in_step or self.ended):
+            self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
+            self._thread.start()
+
+    def add(self, event: Masked, size: int) -> None:
+        """Have an event written, of about so many bytes; from any thread."""
+        if self.ended:
+            return
+        self._waiting.append((event, size))
+        self._added += size
+        if self.in_step and self._added - self._taken > _IN_STEP:
+            self._write()
+        elif self._added - self._taken > MOST_WAITING:
+            self._fail(f"more than {MOST_WAITING >> 20} MB wait to be written")
+
+    def rotate(self, stored: Callable[[], list[tuple[Masked, int]]]) -> None:
+        """Begin the next file, whose first events are those of `stored`."""
+        self.rotating = False
+        events = [(_NEXT_FILE, 0), *stored(), (_ALL_STORED, 0)]
+        self._waiting.extend(events)
+        self._added += sum(size for _, size in events)
+
+    def close(self) -> None:
+        """Write what waits, and end."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=LAST_SECONDS)
+            if self._thread.is_alive():
+                self._fail(f"the last events could not be written within {LAST_SECONDS:g} s")
+                return
+        self._write()
+        self.ended = True
+        self._end()
+
+    # --- in the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.wait(PERIOD) and not self.ended:
+            self._write()
+
+    def _write(self) -> None:
+        with self._turn:
+            if self.ended:
+                self._end()
+                return
+            try:
+                self._write_all(len(self._waiting))
+            except OSError as error:
+                self._fail(error.strerror or str(error))
+            except Exception as error:
+                # Never the text of such an error: it may quote what was not masked yet.
+                self._fail(f"an event cannot be written: {type(error).__name__}")
+
+    def _write_all(self, count: int) -> None:
+        piece = bytearray()
+        for _ in range(count):
+            event, size = self._waiting.popleft()
+            self._taken += size
+            if event is _NEXT_FILE:
+                self._put(piece)
+                self._end()
+                self._begin(self._part + 1)
+                continue
+            if event is _ALL_STORED:
+                self._put(piece)
+                self._stored = self._written
+                continue
+            encoded = self._encode(event(self.masks))
+            piece += len(encoded).to_bytes(4, "big") + encoded
+            if len(piece) > _PIECE:
+                self._put(piece)
+        self._put(piece)
+        half = self.megabytes * 450_000  # with room for what waits meanwhile
+        if self._stored > half / 2:
+            needed = self._stored * 4 / 1e6
+            self._fail(f"the objects in the caches need record_mb={needed:.0f}")
+        elif self._written > half:
+            self.rotating = True
+
+    def _put(self, piece: bytearray) -> None:
+        if piece:
+            self._append(self._frames.frame(bytes(piece)))
+            piece.clear()
+
+    def _append(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        self._written += len(data)
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _begin(self, part: int) -> None:
+        earlier = previous_of(self.path)
+        _check_replaceable(earlier)
+        if _check_replaceable(self.path):
+            os.replace(self.path, earlier)
+        # Exclusively: in a folder that others may write to, the name may be a link of theirs.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self.path, flags, 0o600)
+        self._part, self._written, self._stored = part, 0, 0
+        self._frames = FrameWriter()
+        self._append(self._frames.first_line(FORMAT))
+        header = self._encode(self.header(part))
+        self._append(self._frames.frame(len(header).to_bytes(4, "big") + header))
+
+    def _end(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _fail(self, why: str) -> None:
+        if not self.ended:
+            self.ended = True
+            self._waiting.clear()
+            self.log.warning("the recording has ended", file=str(self.path), why=why)
+
+
+def _check_replaceable(path: Path) -> bool:
+    """Whether there is a recording; False for nothing. Raises OSError for anything else: it is not ours."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.read(descriptor, len(MAGIC)) not in (
+            MAGIC,
+            b"",
+        ):
+            raise FileExistsError(errno.EEXIST, f"{path.name} is there, and is not a recording")
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def previous_of(path: Path) -> Path:
+    """The file before the present one of a ring."""
+    return path.with_name(f"{path.name}.1")

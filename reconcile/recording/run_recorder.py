@@ -1,0 +1,340 @@
+"""Records what a manager receives and decides: its caches, its runs, their requests, times and chance.
+
+It stands where a run meets the world: before the transport of runs, behind the caches, and at the clock. Only
+requests that a run makes are recorded, in its own task or in one that it has started.
+"""
+
+import asyncio
+import datetime
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+from attrs import define, field
+
+from informers import Clock, Informer, Response, Snapshot, Transport
+from informers.reflector_state import (
+    Clear,
+    Commit,
+    DropStage,
+    Output,
+    Put,
+    Reach,
+    Remove,
+    StageObjects,
+    UnstageObject,
+)
+from informers.transport import HttpRequest, PassingTransport, StreamingResponse
+from reconcile.client import redaction
+from reconcile.client.client import Client
+from reconcile.controller.run_result import RunResult
+from reconcile.recording import event_masks
+from reconcile.recording.recorded_events import Changed, Ended, Noted, Woke, resource_text
+from reconcile.recording.recording_file import RecordingFile
+from reconcile.runs.run_request import Cause, Request
+
+_MOST_CHANCE = 10_000
+"""Values that a run takes from the clock and that are recorded; a run that takes more cannot be replayed."""
+_SMALL = 100
+_KEPT_HEADERS = ("retry-after",)
+
+_here: ContextVar["_Run | None"] = ContextVar("recorded_run", default=None)
+
+
+@define(eq=False)
+class RunRecorder:
+    """Records the clusters of one manager into `file`, which is open."""
+
+    file: RecordingFile
+    _began: float = field(init=False)
+    _time: Callable[[], float] = field(init=False)
+    _runs: int = field(default=0, init=False)
+    _caches: list["_Tap"] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._time = asyncio.get_running_loop().time
+        self._began = self._time()
+
+    @property
+    def at(self) -> int:
+        """Microseconds since the recording began."""
+        return int((self._time() - self._began) * 1e6)
+
+    def transport(self, cluster: str, inner: Transport) -> Transport:
+        """What the requests of runs in a cluster pass first."""
+        return _RecordingTransport(self, cluster, inner)
+
+    def clock(self, inner: Clock) -> Clock:
+        """The clock of the clients of runs."""
+        return _RecordingClock(inner)
+
+    def unrecorded(self, client: Client) -> Client:
+        """What writes for a client of runs outside of them: Events, which a task of its own sends."""
+        transport, clock = client.transport, client.clock
+        assert isinstance(transport, _RecordingTransport)
+        assert isinstance(clock, _RecordingClock)
+        return Client(transport.inner, field_manager=client.field_manager, clock=clock.inner)
+
+    def tap(self, cluster: str, informer: Informer) -> "_Tap":
+        """What looks on at an informer."""
+        tap = _Tap(self, cluster, informer)
+        self._caches.append(tap)
+        return tap
+
+    def observer(self, cluster: str, controller: str) -> "_Observer":
+        """What looks on at the runs of a controller in a cluster."""
+        return _Observer(self, cluster, controller)
+
+    def note(self, text: str) -> None:
+        """Record something that concerns all runs."""
+        event = Noted(self.at, text)
+        self.file.add(lambda masks: event, _SMALL)
+
+    def rotate(self) -> None:
+        """Begin the next file, if it is time, and if no cache is in the middle of a list."""
+        if self.file.rotating and not any(tap.staging for tap in self._caches):
+            self.file.rotate(lambda: [stored for tap in self._caches for stored in tap.stored()])
+
+    def next_run(self) -> int:
+        self._runs += 1
+        return self._runs
+
+
+# --- runs -------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class _Run:
+    recorder: RunRecorder
+    number: int
+    requests: int = 0
+    chance: list[Any] = field(factory=list)
+    over: bool = False
+    _token: Any = None
+
+    def enter(self) -> None:
+        self._token = _here.set(self)
+
+    def took(self, what: str, value: Any) -> None:
+        if not self.over and len(self.chance) < _MOST_CHANCE:
+            self.chance.append((what, value))
+
+    def ended(self, outcome: RunResult | None) -> None:
+        self.over = True
+        _here.reset(self._token)
+        recorder = self.recorder
+        if outcome is None:
+            event = Ended(recorder.at, self.number, "", "cancelled", False, None, None, "", "", self.chance)
+        else:
+            error, result = outcome.error, outcome.result
+            event = Ended(
+                recorder.at,
+                self.number,
+                outcome.reconcile_id,
+                outcome.name,
+                outcome.stale,
+                result.requeue_after,
+                result.priority,
+                "" if error is None else type(error).__name__,
+                outcome.message,
+                self.chance,
+            )
+        secrets = () if outcome is None or not outcome.secretive else outcome.secrets.bodies
+        recorder.file.add(partial(event_masks.ended, event, secrets), _SMALL + 20 * len(self.chance))
+
+
+@define(eq=False)
+class _Observer:
+    recorder: RunRecorder
+    cluster: str
+    controller: str
+
+    def began(self, request: Request, causes: Sequence[Cause], attempt: int, epoch: int) -> _Run | None:
+        recorder = self.recorder
+        if recorder.file.ended:
+            return None
+        recorder.rotate()
+        run = _Run(recorder, recorder.next_run())
+        place = (recorder.at, run.number, self.cluster, self.controller, request.namespace, request.name)
+        # Copied: what runs on may change a list of causes, but not the causes.
+        recorder.file.add(partial(event_masks.began, *place, attempt, epoch, tuple(causes)), 2 * _SMALL)
+        run.enter()
+        return run
+
+
+# --- requests ---------------------------------------------------------------------------------------------
+
+
+class _RecordingTransport(PassingTransport):
+    def __init__(self, recorder: RunRecorder, cluster: str, inner: Transport) -> None:
+        super().__init__(inner)
+        self._recorder = recorder
+        self._cluster = cluster
+
+    @property
+    def inner(self) -> Transport:
+        """What it records."""
+        return self._inner
+
+    async def request(self, request: HttpRequest) -> Response:
+        run = _here.get()
+        if run is None or run.over or self._recorder.file.ended:
+            return await self._inner.request(request)
+        number = self._sent(run, request)
+        try:
+            answer = await self._inner.request(request)
+        except Exception as error:  # a cancelled request has no end: nor has it when it is replayed
+            self._failed(run, number, request, error)
+            raise
+        self._answered(run, number, request, answer.status, answer.headers, answer.body)
+        return answer
+
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
+        run = _here.get()
+        if run is not None and not run.over:
+            # Its lines are not recorded: replay says so, and cannot go on with the run.
+            number = self._sent(run, request)
+            self._answered(run, number, request, 0, {}, b"")
+        return self._inner.stream(request)
+
+    def _sent(self, run: _Run, request: HttpRequest) -> int:
+        number, run.requests = run.requests, run.requests + 1
+        event = partial(
+            event_masks.sent, self._recorder.at, run.number, number, self._cluster, request, _secrets_seen()
+        )
+        self._recorder.file.add(event, 2 * _SMALL + len(request.body or b""))
+        return number
+
+    def _answered(
+        self,
+        run: _Run,
+        number: int,
+        request: HttpRequest,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> None:
+        if run.over:
+            return
+        kept = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
+        recorder, secrets = self._recorder, _secrets_seen()
+        place = recorder.at, run.number, number
+        event = partial(event_masks.answered, *place, request.path, status, kept, body, secrets)
+        recorder.file.add(event, _SMALL + len(body))
+
+    def _failed(self, run: _Run, number: int, request: HttpRequest, error: Exception) -> None:
+        if not run.over:
+            name, message = type(error).__name__, str(error)
+            place = self._recorder.at, run.number, number
+            event = partial(event_masks.failed, *place, name, message, _secrets_seen())
+            self._recorder.file.add(event, _SMALL + len(message))
+
+
+def _secrets_seen() -> Sequence[bytes]:
+    values = redaction.seen.get()
+    return values.bodies if values else ()
+
+
+# --- the clock --------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class _RecordingClock:
+    inner: Clock
+
+    def now(self) -> datetime.datetime:
+        value = self.inner.now()
+        if (run := _here.get()) is not None:
+            run.took("now", value.isoformat())
+        return value
+
+    def random(self) -> float:
+        value = self.inner.random()
+        if (run := _here.get()) is not None:
+            run.took("random", value)
+        return value
+
+    def uuid(self) -> uuid.UUID:
+        value = self.inner.uuid()
+        if (run := _here.get()) is not None:
+            run.took("uuid", str(value))
+        return value
+
+    def suspended(self) -> float:
+        return self.inner.suspended()
+
+
+# --- caches -----------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class _Tap:
+    """Looks on at one informer. What was read is kept until it is known what becomes of it."""
+
+    recorder: RunRecorder
+    cluster: str
+    informer: Informer
+    resource: str = field(init=False)
+    staging: bool = field(default=False, init=False)
+    """Whether a list is being read, which no file may begin with."""
+    _read: dict[int, tuple[Snapshot, bytes]] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.resource = resource_text(self.informer.resource)
+
+    def read(self, raw: bytes, snapshot: Snapshot) -> None:
+        if not self.recorder.file.ended:
+            self._read[id(snapshot)] = snapshot, raw
+
+    def applied(self, part: str, output: Output) -> None:
+        if self.recorder.file.ended:
+            self._read.clear()
+            return
+        self.recorder.rotate()
+        self.staging = isinstance(output, StageObjects | UnstageObject)
+        event = Changed(self.recorder.at, self.cluster, self.resource, part, "")
+        size = _SMALL
+        match output:
+            case Put(snapshot) | Remove(snapshot):
+                event.op = "put" if isinstance(output, Put) else "remove"
+                event.objects = [self._raw_of(snapshot)]
+            case StageObjects(snapshots):
+                event.op, event.objects = "stage", [self._raw_of(snapshot) for snapshot in snapshots]
+            case Reach(version):
+                event.op, event.version = "reach", version
+            case Commit(version):
+                event.op, event.version = "commit", version
+            case UnstageObject(key):
+                event.op, event.namespace, event.name = "unstage", key.namespace, key.name
+            case Clear():
+                event.op = "clear"
+            case DropStage():
+                event.op = "drop"
+                self._read.clear()
+        size += sum(map(len, event.objects))
+        self.recorder.file.add(partial(event_masks.changed, event), size)
+
+    def _raw_of(self, snapshot: Snapshot) -> bytes:
+        known = self._read.pop(id(snapshot), None)
+        return snapshot.raw if known is None else known[1]
+
+    async def wait(self, wait: Callable[[], Awaitable[None]]) -> None:
+        await wait()
+        run = _here.get()
+        if run is not None and not run.over:
+            event = Woke(self.recorder.at, run.number)
+            self.recorder.file.add(lambda masks: event, _SMALL)
+
+    def stored(self) -> list[tuple[Any, int]]:
+        """The content of its store, as events for the beginning of a file."""
+        store, found = self.informer.store, []
+        for part in store.parts:
+            snapshots = list(store.held(part))
+            notes = [store.noted(snapshot.key) for snapshot in snapshots]
+            place = self.recorder.at, self.cluster, self.resource, part, store.reached(part)
+            size = _SMALL + sum(snapshot.size for snapshot in snapshots)
+            found.append((partial(event_masks.stored, *place, snapshots, notes), size))
+        return found

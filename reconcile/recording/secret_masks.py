@@ -1,0 +1,248 @@
+"""Replaces secrets by placeholders before they are written, so that equal values stay equal.
+
+Masked are the values of Secrets, fields that a model declares secret, and tokens that the API issues or
+checks, in objects, requests and answers; and, in whatever a run that has seen Secrets sent or got, their
+values in every form of `reconcile.client.redaction`. Where such a value was found in another object, it is
+looked for in all that follows.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from attrs import define, field
+
+from reconcile.client.redaction import SHORTEST, forms_of
+
+MOST_EXPOSED = 1_000
+"""Forms of values that are looked for in all objects, as a run has written them into one."""
+_FORMS_KEPT = 256
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_PREFIX = "masked-"
+
+Place = tuple[str, str]
+"""The group and plural of a resource."""
+SecretPaths = Mapping[Place, Iterable[tuple[str, ...]]]
+
+_SECRETS: Place = ("", "secrets")
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata
+
+
+_metadata = msgspec.json.Decoder(_Named)
+
+
+@define(eq=False)
+class SecretMasks:
+    """The masks of one recording; `key` makes them, and `paths` are the secret fields of models."""
+
+    key: bytes = field(repr=False)
+    paths: SecretPaths
+    _forms: OrderedDict[bytes, list[tuple[str, str]]] = field(factory=OrderedDict, init=False, repr=False)
+    _exposed: dict[str, str] = field(factory=dict, init=False, repr=False)
+    _kept: dict[tuple[str, Place, str, str], tuple[str, bytes]] = field(factory=dict, init=False, repr=False)
+
+    # --- single values ----------------------------------------------------------------------------
+
+    def text(self, value: str) -> str:
+        """The mask of a text; of JSON, each value in it is masked, so that it stays JSON."""
+        if value[:1] in ("{", "["):
+            try:
+                return json.dumps(self._leaves(msgspec.json.decode(value)), separators=(",", ":"))
+            except (msgspec.DecodeError, RecursionError):
+                pass
+        return self._token(value.encode(errors="surrogatepass")) if value else ""
+
+    def data(self, value: str) -> str:
+        """The mask of base64, as Secrets have their values; it is base64 too."""
+        try:
+            plain = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            return self.text(value)
+        try:
+            masked = self.text(plain.decode())
+        except UnicodeDecodeError:
+            masked = self._token(plain)
+        return base64.b64encode(masked.encode()).decode()
+
+    def _token(self, value: bytes) -> str:
+        return _PREFIX + hmac.new(self.key, value, hashlib.sha256).hexdigest()[:20]
+
+    def _leaves(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._leaves(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._leaves(one) for one in value]
+        if isinstance(value, str):
+            return self._token(value.encode(errors="surrogatepass")) if value else value
+        if isinstance(value, bool) or value is None:
+            return value
+        return int(hmac.new(self.key, repr(value).encode(), hashlib.sha256).hexdigest()[:8], 16)
+
+    # --- objects ------------------------------------------------------------------------------------
+
+    def is_sensitive(self, place: Place) -> bool:
+        """Whether objects of a resource are masked."""
+        return place == _SECRETS or place in self.paths
+
+    def body(self, place: Place, subresource: str, body: bytes) -> bytes:
+        """A request, an answer, or an object, with its secrets masked."""
+        if place == _SECRETS:
+            return self._rewritten(body, self._mask_secret)
+        if subresource == "token" or place[1] in ("tokenreviews", "tokenrequests"):
+            return self._rewritten(body, self._mask_token)
+        if paths := self.paths.get(place):
+            return self._rewritten(body, lambda obj: self._mask_paths(obj, paths))
+        return body
+
+    def _rewritten(self, body: bytes, mask: Any) -> bytes:
+        try:
+            decoded = msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            return msgspec.json.encode({"masked": self._token(body)}) if body else body
+        objects = [decoded]
+        if isinstance(decoded, dict) and isinstance(decoded.get("items"), list):
+            objects = decoded["items"]
+        for obj in objects:
+            if isinstance(obj, dict):
+                mask(obj)
+        if isinstance(decoded, list):
+            # A JSON patch: what it sets may be a secret wherever it is.
+            for step in decoded:
+                if not isinstance(step, dict) or str(step.get("path", "")).startswith("/metadata"):
+                    continue
+                if "value" in step:
+                    step["value"] = self._leaves(step["value"])
+        return msgspec.json.encode(decoded)
+
+    def _mask_secret(self, obj: dict[str, Any]) -> None:
+        for part, mask in (("data", self.data), ("stringData", self.text)):
+            values = obj.get(part)
+            if isinstance(values, dict):
+                obj[part] = {
+                    name: mask(value) if isinstance(value, str) else value for name, value in values.items()
+                }
+            elif values is not None:
+                obj[part] = None
+        metadata = obj.get("metadata")
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        if isinstance(annotations, dict) and isinstance(annotations.get(_APPLIED), str):
+            annotations[_APPLIED] = self._mask_applied(annotations[_APPLIED])
+
+    def _mask_applied(self, text: str) -> str:
+        try:
+            applied = msgspec.json.decode(text, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError):
+            return self._token(text.encode())
+        self._mask_secret(applied)
+        return json.dumps(applied, separators=(",", ":"))
+
+    def _mask_token(self, obj: dict[str, Any]) -> None:
+        for part in ("spec", "status"):
+            values = obj.get(part)
+            if isinstance(values, dict) and isinstance(values.get("token"), str):
+                values["token"] = self.text(values["token"])
+
+    def _mask_paths(self, obj: dict[str, Any], paths: Iterable[tuple[str, ...]]) -> None:
+        for path in paths:
+            self._mask_path(obj, path)
+        metadata = obj.get("metadata")
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        if isinstance(annotations, dict) and isinstance(annotations.get(_APPLIED), str):
+            annotations[_APPLIED] = self._token(annotations[_APPLIED].encode())
+
+    def _mask_path(self, value: Any, path: Sequence[str]) -> None:
+        if isinstance(value, list):
+            for one in value:
+                self._mask_path(one, path)
+        elif isinstance(value, dict) and len(path) == 1:
+            if path[0] in value:
+                here = value[path[0]]
+                value[path[0]] = self.text(here) if isinstance(here, str) else self._leaves(here)
+        elif isinstance(value, dict):
+            # The values of a mapping stand for it: its keys are no part of the path.
+            if path[0] in value:
+                self._mask_path(value[path[0]], path[1:])
+            else:
+                for one in value.values():
+                    if isinstance(one, dict | list):
+                        self._mask_path(one, path)
+
+    # --- masked objects of caches -----------------------------------------------------------------
+
+    def keep(self, cluster: str, place: Place, body: bytes) -> None:
+        """Keep a masked object for the beginning of the next file, with what the cache drops of it."""
+        metadata = _metadata.decode(body).metadata
+        name = cluster, place, metadata.namespace, metadata.name
+        self._kept[name] = metadata.resource_version, body
+
+    def drop(self, cluster: str, place: Place, body: bytes) -> None:
+        """Keep an object no more."""
+        metadata = _metadata.decode(body).metadata
+        self._kept.pop((cluster, place, metadata.namespace, metadata.name), None)
+
+    def kept(self, cluster: str, place: Place, namespace: str, name: str, version: int) -> bytes | None:
+        """The masked object that was kept, if that is the state of it."""
+        kept = self._kept.get((cluster, place, namespace, name))
+        return kept[1] if kept is not None and kept[0] == str(version) else None
+
+    # --- what runs put elsewhere --------------------------------------------------------------------
+
+    def elsewhere(self, body: bytes, secrets: Sequence[bytes]) -> bytes:
+        """What a run that has seen these Secrets sent or got, without their values."""
+        found = body.decode(errors="surrogateescape")
+        for form, mask in self._forms_of(secrets):
+            if form in found:
+                found = found.replace(form, mask)
+                if len(self._exposed) < MOST_EXPOSED:
+                    self._exposed[form] = mask
+        return self.exposed(found.encode(errors="surrogateescape"))
+
+    def exposed(self, body: bytes) -> bytes:
+        """Anything without the values that a run has put where they do not belong."""
+        if not self._exposed:
+            return body
+        text = body.decode(errors="surrogateescape")
+        for form in sorted(self._exposed, key=len, reverse=True):
+            if form in text:
+                text = text.replace(form, self._exposed[form])
+        return text.encode(errors="surrogateescape")
+
+    def _forms_of(self, secrets: Sequence[bytes]) -> Sequence[tuple[str, str]]:
+        forms: dict[str, str] = {}
+        for body in secrets:
+            digest = hashlib.blake2b(body, digest_size=16).digest()
+            known = self._forms.get(digest)
+            if known is None:
+                known = self._forms[digest] = [(form, self._mask_of(form, body)) for form in forms_of(body)]
+                if len(self._forms) > _FORMS_KEPT:
+                    self._forms.popitem(last=False)
+            forms.update(known)
+        return sorted(forms.items(), key=lambda one: len(one[0]), reverse=True)
+
+    def _mask_of(self, form: str, body: bytes) -> str:
+        """The mask of a form: that of the value where it is one, so that what copies it stays equal."""
+        if len(form) < SHORTEST:
+            return form
+        if f'"{form}"'.encode() in body:
+            return self.data(form)
+        try:
+            plain = base64.b64decode(form, validate=True).decode()
+        except ValueError:
+            return self.text(form)
+        # The base64 of a value that is itself a part of another one, or a word that happens to be base64.
+        return self.data(form) if plain.isprintable() and len(plain) >= SHORTEST else self.text(form)
