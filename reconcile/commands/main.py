@@ -60,6 +60,13 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
         "check": Subcommand(
             "Find faults in the models of a module.", ("reconcile check sites --against installed.yaml",)
         ),
+        "transitions": Subcommand(
+            "Find changes of a spec that an operator gets wrong.",
+            (
+                "reconcile transitions sites --budget 60s",
+                "reconcile transitions tests.scenarios:sites --only spec.pages",
+            ),
+        ),
         "demo": Subcommand(
             "Play real incidents with the original's logic and with ours.", ("reconcile demo --once",)
         ),

@@ -133,7 +133,11 @@ class Assembly:
 
     def _cluster(self, name: str, transport: Transport, cache: Cache) -> ManagedCluster:
         options = self._options
-        through, clock, recorder = self._transport_of_runs(transport, cache), options["clock"], self._recording
+        through, clock, recorder = (
+            self._transport_of_runs(transport, cache),
+            options["clock"],
+            self._recording,
+        )
         if recorder is not None:
             through, clock = recorder.transport(name, through), recorder.clock(clock)
         client = Client(
@@ -185,7 +189,9 @@ class Assembly:
         executor = RunExecutor(
             controller,
             client,
-            recorder_of(controller, client if self._recording is None else self._recording.unrecorded(client)),
+            recorder_of(
+                controller, client if self._recording is None else self._recording.unrecorded(client)
+            ),
             log,
             self._blocking,
             timeout,

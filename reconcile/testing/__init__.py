@@ -94,6 +94,8 @@ if TYPE_CHECKING:
     from reconcile.testing.scenario_runner import ScenarioRun
     from reconcile.testing.sealed_loop import RealWorldError, SimulationError
     from reconcile.testing.single_run import RunReport, run_once
+    from reconcile.testing.spec_transitions.transition_report import BrokenTransition, TransitionsReport
+    from reconcile.testing.spec_transitions.transitions_mode import transitions
     from reconcile.testing.upgrade_matrix import UpgradeReport, upgrade
     from reconcile.testing.virtual_clock import VirtualClock
     from reconcile.testing.virtual_time import VirtualTimeLoop, simulate
@@ -103,6 +105,7 @@ __all__ = [
     "AnswerLost",
     "Apply",
     "Broken",
+    "BrokenTransition",
     "Coalesce",
     "Crash",
     "CrashAfter",
@@ -168,6 +171,7 @@ __all__ = [
     "Stop",
     "TimeTravel",
     "Touch",
+    "TransitionsReport",
     "Trigger",
     "UpgradeReport",
     "VirtualClock",
@@ -199,6 +203,7 @@ __all__ = [
     "simulate",
     "spec_changed",
     "sweep",
+    "transitions",
     "upgrade",
 ]
 

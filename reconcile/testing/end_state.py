@@ -84,7 +84,7 @@ def end_state_of(world: World, *, workloads: bool = False) -> EndState:
     for resource, key in changed:
         stored = world.server.log.get(resource, key)
         if stored is not None:
-            objects[_subject(resource, key, names)].append(_plain(stored, names))
+            objects[_subject(resource, key, names)].append(plain_object(stored, names))
     for place, value in places_outside(world):
         objects[place].append(_without(value, names))
     creates_outside, deletes_outside = writes_outside(world)
@@ -207,7 +207,8 @@ def _is_deletion(change: StoredChange) -> bool:
     return change.new is None or change.new.deleting
 
 
-def _plain(stored: Stored, names: Mapping[str, str]) -> Any:
+def plain_object(stored: Stored, names: Mapping[str, str]) -> Any:
+    """The object as JSON, without what differs between runs; `names` are generated ones and their aliases."""
     body = stored.decode()
     metadata = {name: value for name, value in body["metadata"].items() if name not in _VOLATILE}
     for part, passing in (("annotations", TOUCHED), ("labels", BUCKET_LABEL)):  # a bucket follows from a uid

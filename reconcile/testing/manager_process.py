@@ -14,12 +14,13 @@ from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.controller.held_buckets import HeldRun, HeldRuns
 from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.run_history import ActiveRun, ControllerMetrics, RunHistory
+from reconcile.controller.run_result import RunResult, all_are
 from reconcile.embedded.log import Log
 from reconcile.manager.assembly import Assembly
 from reconcile.manager.leadership import LeaseTerms
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import ManagerOptions
-from reconcile.runs.run_request import Request
+from reconcile.runs.run_request import Request, TerminalError
 from reconcile.runs.tenure import Tenure
 from reconcile.testing.faults import Crash
 from reconcile.testing.faulty_transport import FaultyTransport
@@ -221,6 +222,7 @@ class ManagerProcess:
             tenure=None if work is None else work.tenure,
             read=0 if work is None else work.read,
             ref=None if under_way is None else under_way.ref,
+            given_up=outcome is not None and _is_given_up(outcome),
         )
         self._run_ended(recorded, declarations.missing)
 
@@ -233,6 +235,10 @@ class ManagerProcess:
             # Others learn of it only when its Lease has run out.
             gone = now + self._scenario.lease_terms.duration
             self.transport.late_until = max(self.transport.late_until, gone)
+
+
+def _is_given_up(outcome: RunResult) -> bool:
+    return outcome.error is not None and all_are(outcome.error, TerminalError)
 
 
 def terms_as_options(terms: LeaseTerms) -> ManagerOptions:

@@ -12,7 +12,7 @@ from reconcile.testing.runs_under_way import RunRef
 
 @frozen
 class KeyRun:
-    """A run for one key; `outcome` is success, error, …, or cancelled.
+    """A run for one key; `outcome` is success, error, …, or cancelled. `given_up`: by a TerminalError.
 
     Where replicas share the objects, `tenure` is that of the bucket of its object, and `read` the version of
     the object that it began with.
@@ -30,6 +30,7 @@ class KeyRun:
     tenure: Tenure | None = None
     read: int = 0
     ref: RunRef | None = None
+    given_up: bool = False
 
     @property
     def causes(self) -> Sequence[str]:

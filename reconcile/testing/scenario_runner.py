@@ -57,6 +57,16 @@ class ScenarioRunner:
         self._redactor = Redactor(scenario.served_kinds(), scenario.services())
         self._expected: dict[str, ExpectedEndState | None] = {}
 
+    @property
+    def server(self) -> ApiServer:
+        """The server that those of all runs are copied from: its definitions, objects and webhooks."""
+        return self._base
+
+    @property
+    def redactor(self) -> Redactor:
+        """What must not be shown of the objects of a run."""
+        return self._redactor
+
     def run(self, plan: FaultPlan, *, record_events: bool = False) -> ScenarioRun:
         """Run under a plan, and compare its end with fault-free ones if possible. Raises SimulationError."""
         expected = self._expected_of(plan) if self._references and self._is_comparable(plan) else None
@@ -84,7 +94,7 @@ class ScenarioRunner:
                 free_invariants.check(world, free_invariants.OF_A_RUN)
             return world
 
-        with _without_logs(), _few_collections():
+        with without_logs(), _few_collections():
             return simulate(play, seed=plan.seed, limit_seconds=_LONGEST)
 
     def _end_state_of(self, world: World) -> EndState:
@@ -156,8 +166,8 @@ def _few_collections() -> Iterator[None]:
 
 
 @contextmanager
-def _without_logs() -> Iterator[None]:
-    """Silence what managers log of planned faults, which is in the trace."""
+def without_logs() -> Iterator[None]:
+    """Silence what managers and webhooks log of planned faults, which is in the trace."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

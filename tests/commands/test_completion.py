@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import CompletionItem, ShellComplete
 
 from reconcile.commands.kubectl_completion import answer
-from reconcile.commands.main import COMMANDS, GROUPS, Subcommand, reconcile
+from reconcile.commands.main import COMMANDS, Subcommand, reconcile
 from tests.commands.helpers import complaint
 from tests.commands.scripts import scripts as scripts
 
@@ -196,8 +196,7 @@ def asked_by_kubectl(scripts: dict[str, str], tmp_path: Path) -> Callable[..., l
 
 def test_kubectl_completes_commands_with_their_summaries(asked_by_kubectl: Callable[..., list[str]]) -> None:
     *lines, directive = asked_by_kubectl("t")
-    operate = GROUPS["Operate"]
-    assert lines == [f"{name}\t{operate[name].summary}" for name in ("top", "trigger")]
+    assert lines == [f"{name}\t{COMMANDS[name].summary}" for name in ("transitions", "top", "trigger")]
     assert directive == ":36"
 
 

@@ -52,6 +52,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.testing.fake_services",
         "reconcile.testing.plugin",
         "reconcile.testing.recorded_runs",
+        "reconcile.testing.spec_transitions",
     }
 )
 
