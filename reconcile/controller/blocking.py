@@ -10,7 +10,7 @@ import math
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
@@ -38,6 +38,10 @@ class Ask(Protocol):
     def __call__(self, call: Callable[[], Awaitable[R]], /) -> R:
         """Returns or raises the outcome of the call. Raises RunEnded once the run has ended."""
         ...
+
+
+asking_here: ContextVar[Ask | None] = ContextVar("asking_here", default=None)
+"""How the blocking code of this run uses the event loop; None where it cannot, as in `run_sync`."""
 
 
 class Blocking(Protocol):
@@ -71,7 +75,7 @@ class Threads:
         return work.end.result()
 
     async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
-        return await self.call(partial(function, _ask_loop), log)
+        return await self.call(partial(_asking, function), log)
 
 
 @define(eq=False)
@@ -92,6 +96,7 @@ class InStep:
         work = _BlockingCall(partial(function, ask))
 
         def visit() -> None:
+            asking_here.set(ask)
             work.do()
             asked.put(None)
 
@@ -132,6 +137,11 @@ class _BlockingCall(Generic[R]):
             self.end.set_exception(error)
         finally:
             self.running = False
+
+
+def _asking(function: Callable[[Ask], R]) -> R:
+    asking_here.set(_ask_loop)
+    return function(_ask_loop)
 
 
 def _ask_loop(call: Callable[[], Awaitable[Any]]) -> Any:

@@ -10,17 +10,23 @@ import httpx
 import pytest
 from attrs import frozen
 
+from reconcile import Controller, Object, ObjectMeta, SyncContext, Write, resource
 from reconcile.testing import (
+    Apply,
+    Broken,
     CrashAfter,
+    Delete,
     Drop,
     FakeService,
     LoseReply,
     Refuse,
+    Scenario,
     ServiceAnswer,
     ServiceCall,
     ServiceCollection,
     SlowReply,
     simulate,
+    sweep,
 )
 from reconcile.testing.faults import Crash, What
 
@@ -199,3 +205,61 @@ async def test_a_service_works_in_real_time_too() -> None:
         base_url="https://cloud.example", transport=service.httpx_transport()
     ) as other:
         assert (await other.get("/disks/disks-1")).json()["name"] == "a"
+
+
+# --- code that blocks -----------------------------------------------------------------------------
+
+
+@resource("toys.example.com/v1")
+class Volume(Object):
+    pass
+
+
+def volumes(service: FakeService, *, keyed: bool) -> Controller[Volume]:
+    def ask(method: str, path: str, body: Any = None, headers: Any = None) -> ServiceAnswer:
+        answer = service.call_blocking(method, path, body, headers=headers)
+        if not answer.ok and answer.status != 404:
+            raise RuntimeError(f"{answer.status} from the cloud")
+        return answer
+
+    def made(ctx: SyncContext[Volume]) -> str:
+        headers = {"Idempotency-Key": ctx.object.metadata.uid} if keyed else {}
+        disk: str = ask("POST", "/disks", {"name": ctx.object.name}, headers).body["id"]
+        return disk
+
+    def keep(ctx: SyncContext[Volume]) -> None:
+        if "disk" not in ctx.object.metadata.annotations:
+            ctx.client.raw.merge(ctx.object, {"metadata": {"annotations": {"disk": made(ctx)}}})
+
+    def drop(ctx: SyncContext[Volume]) -> None:
+        ask("DELETE", f"/disks/{ctx.object.metadata.annotations.get('disk') or made(ctx)}")
+
+    return Controller(Volume, keep, cleanup=drop, name="volumes", writes=[Write(Volume, ("patch",))])
+
+
+DISKS = ServiceCollection(name="disks", kind=Disk, owner=lambda disk: (Volume, disk.name))
+
+
+@pytest.mark.rule("sim-services")
+def test_a_plain_def_calls_a_service_and_meets_its_faults() -> None:
+    volume = Volume(metadata=ObjectMeta("data", "default"))
+    steps = [Apply(volume), Delete(volume)]
+
+    def scenario(*, keyed: bool) -> Scenario:
+        return Scenario(
+            controllers=lambda service: volumes(service, keyed=keyed),
+            outside=lambda: FakeService("cloud", [DISKS]),
+            steps=steps,
+        )
+
+    report = sweep(scenario(keyed=True))
+    assert report.runs == report.in_full
+    with pytest.raises(Broken) as broken:
+        sweep(scenario(keyed=False))
+    assert broken.value.rules & {"doubles", "leaks", "creates"}
+    assert "//cloud/disks" in broken.value.plan.to_json()
+
+
+def test_blocking_calls_elsewhere_say_what_to_do() -> None:
+    with pytest.raises(RuntimeError, match="in an async def await call"):
+        cloud().call_blocking("GET", "/disks")

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from informers.api_errors import OutcomeUnknown, Unreachable
 from informers.transport import HttpRequest, PassingTransport, Response
+from reconcile.controller.blocking import asking_here
 from reconcile.testing.fake_services.service_laws import (
     AnswerLost,
     RateLimit,
@@ -159,6 +160,22 @@ class FakeService:
         answer = await self.exchange(method, path, headers or {}, content)
         decoded = msgspec.json.decode(answer.body) if answer.body else None
         return ServiceAnswer(answer.status, decoded, dict(answer.headers))
+
+    def call_blocking(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> ServiceAnswer:
+        """As `call`, for a reconciler that is a plain `def`; elsewhere it raises RuntimeError."""
+        ask = asking_here.get()
+        if ask is None:
+            raise RuntimeError(
+                "call_blocking works in a reconciler that is a plain def; in an async def await call()"
+            )
+        return ask(lambda: self.call(method, path, body, headers=headers))
 
     async def exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Response:
         """Send a request as bytes, from the process in which this is called.
