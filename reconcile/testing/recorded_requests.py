@@ -42,7 +42,7 @@ class RecordedRequest:
     `status` is what the caller received, `server_status` what the server sent, each None without an answer;
     they differ only if a fault stood between. `run` is the number of the run of its process that sent it, 0
     for none, and `tenure` the tenure of that run, where replicas share the objects. `service_verb` is the
-    verb of a request to a service outside the cluster.
+    verb of a request to a service outside the cluster, if it does not follow from the method.
     """
 
     method: str
@@ -75,14 +75,14 @@ class RecordedRequest:
     @property
     def verb(self) -> Verb:
         """The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, …"""
-        if self.service_verb is not None:
-            return self.service_verb
+        if self.outside:
+            return self.service_verb or service_verb(self.method)
         return cast(Verb, request_info(self.method, self.path, self.query).verb)
 
     @property
     def outside(self) -> bool:
         """Whether it was sent to a service outside the cluster."""
-        return self.service_verb is not None
+        return self.path.startswith(_OUTSIDE)
 
     @property
     def target(self) -> RequestPlace:
@@ -106,7 +106,7 @@ class RecordedRequest:
     @property
     def body(self) -> Any:
         """The body decoded from JSON, None without one. Raises msgspec.DecodeError."""
-        return None if self.content is None else msgspec.json.decode(self.content)
+        return None if not self.content else msgspec.json.decode(self.content)
 
     @property
     def summary(self) -> str:

@@ -34,6 +34,7 @@ from reconcile.testing import (
     simulate,
 )
 from reconcile.testing.fake_services.service import services_of
+from reconcile.testing.recorded_requests import RecordedRequest
 
 
 @frozen
@@ -485,3 +486,15 @@ def test_faults_are_planned_until_they_are_mended() -> None:
         assert (await service.call("GET", "/zones")).status == 200
 
     played(main)
+
+
+def test_a_recorded_request_of_a_service_is_told_by_its_path() -> None:
+    request = RecordedRequest("POST", "//dns/zones", content=b"")
+    assert (request.outside, request.verb, request.summary, request.body) == (
+        True,
+        "create",
+        "POST //dns/zones",
+        None,
+    )
+    search = RecordedRequest("POST", "//dns/search", service_verb="get")
+    assert not search.mutating
