@@ -1,7 +1,13 @@
 """Mistakes around a service outside the cluster: each is found by the sweep, and its twin passes whole."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from reconcile import Context, Controller
 from reconcile.testing import (
     Apply,
     Broken,
@@ -30,6 +36,7 @@ from tests.testing.rented_accounts import (
     SLOW_BILLS,
     STORY,
     WEB,
+    Rental,
     batch_checked,
     batch_trusted,
     billing,
@@ -54,6 +61,8 @@ from tests.testing.rented_accounts import (
     writes_always,
     writes_if_needed,
 )
+
+ROOT = Path(__file__).parents[2]
 
 
 def lines() -> FakeService:
@@ -194,3 +203,52 @@ def test_a_limited_service_makes_callers_wait_and_not_fail() -> None:
 
 def all_have_one(world: World) -> None:
     assert len(world.outside.resources("accounts").all()) == len(world.objects(type(WEB)))
+
+
+class Ledger:
+    """A stand-in that is no FakeService, and can say what it has."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def state(self) -> dict[str, object]:
+        return {"lines": list(self.lines)}
+
+
+@pytest.mark.rule("sim-services", "sim-end-state")
+def test_what_a_stand_in_of_the_author_has_at_the_end_is_compared_too() -> None:
+    def notes(ledger: Ledger) -> Controller[Rental]:
+        async def keep(ctx: Context[Rental]) -> None:
+            if not ctx.object.status.number:
+                ledger.lines.append(ctx.object.name)
+            ctx.status(number="noted")
+
+        return Controller(Rental, keep, name="notes")
+
+    with pytest.raises(Broken) as broken:
+        sweep(Scenario(controllers=notes, outside=Ledger, steps=[NEW]))
+    assert broken.value.rules == {"end-state"}
+    assert "outside lines: " in str(broken.value)
+
+
+PROGRAM = """
+import hashlib
+from tests.testing.test_fake_service_bugs import BUGS, LOST
+from reconcile.testing import replay, Broken
+try:
+    print(hashlib.sha256(str(replay(BUGS["no idempotency key"][0], LOST)).encode()).hexdigest())
+except Broken as broken:
+    print(hashlib.sha256(str(broken).encode()).hexdigest())
+"""
+LOST = FaultPlan([Fault(first("create"), CrashAfter())], seed=3)
+
+
+@pytest.mark.rule("sim-services", "sim-determinism")
+def test_a_run_with_a_service_is_the_same_in_every_process() -> None:
+    digests = {
+        subprocess.check_output(
+            [sys.executable, "-c", PROGRAM], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}
+        )
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
