@@ -64,7 +64,7 @@ soak: setup-test ## the work queue: 10,000 seeds, a million keys; informers: 20,
 	@HISTORIES=20000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/simulation/test_informer_histories.py
 	@RECONNECTS=10000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/informers/test_hostile_server.py -k reconnects
 	@$(BIN)/python -m tests.reconcile.soak
-	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q --timeout 7200 tests/storms/test_storms.py tests/storms/test_echoes.py
+	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q --timeout 7200 tests/storms/test_storms.py tests/storms/test_storm_loops.py tests/storms/test_echoes.py
 	@RAYCLUSTERS=1000 PIPELINES=1000 HISTORIES_OVER_HTTP=1 $(BIN)/python -m pytest -s -q \
 		tests/controllers/test_workergroups_quiet.py tests/controllers/test_registrysecrets_quiet.py \
 		tests/conformance/test_histories.py

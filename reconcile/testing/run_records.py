@@ -62,6 +62,8 @@ class Standstill:
 class TimedChange:
     """A change on the server, and the run that asked for it: None if users or the server itself did.
 
+    `in_step`: a function among the steps of the scenario did.
+
     Where replicas share the objects, `tenure` is that of the run.
     """
 
@@ -69,6 +71,7 @@ class TimedChange:
     change: StoredChange
     tenure: Tenure | None = None
     by: RunRef | None = None
+    in_step: bool = False
 
 
 @frozen
@@ -80,14 +83,28 @@ class LoopStep:
 
 
 @frozen
+class HeldKey:
+    """A key that the storm guard of manager `process` holds, its object, and what the guard says of it."""
+
+    process: int
+    controller: str
+    request: Request
+    subject: str
+    message: str
+
+    def __str__(self) -> str:
+        who = f"a storm of {self.controller} for {self.request}"
+        return f"{who}: {self.message}; the storm guard of manager {self.process} holds it"
+
+
+@frozen
 class Livelock:
     """A cycle in the states of a world: from `began` on, each turn leads back to where it began.
 
     The last turn went from `turn_began` to `ended`, its changes are `steps`. If it is `proven`, all that
     waited had its turn meanwhile, and only changes of the loop woke the runs of the loop. In a `fresh` one
     each turn writes values that were never there before; it is `endless` if it is proven but for these.
-    `storm` is what the storm guard of a manager says of a key that it holds: then the loop is as fast as the
-    guard lets it be. Times are seconds of the loop.
+    Where a storm guard has `held` a key, the loop is as fast as the guard lets it be. Times are seconds.
     """
 
     began: float
@@ -98,11 +115,11 @@ class Livelock:
     proven: bool = True
     fresh: bool = False
     endless: bool = False
-    storm: str = ""
+    held: HeldKey | None = None
 
     def __str__(self) -> str:
-        if self.storm and not self.turns:
-            return self.storm
+        if self.held is not None and not self.turns:
+            return str(self.held)
         count = len(self.steps)
         changes = "one change leads" if count == 1 else f"{count} changes lead"
         but = " but for values that are new each time" if self.fresh else ""
@@ -111,8 +128,8 @@ class Livelock:
             f"since {self.began:.3f} s {changes} back to the same state{but}, {often} so far, "
             f"the last time in {self.ended - self.turn_began:.3f} s"
         )
-        if self.storm:
-            return f"{self.storm}; {text}"
+        if self.held is not None:
+            return f"{self.held}; {text}"
         if self.proven:
             return f"a livelock: {text}; nothing else is left to happen"
         return f"a loop: {text}; only such a value could end it" if self.endless else text
@@ -120,7 +137,7 @@ class Livelock:
     @property
     def ends_run(self) -> bool:
         """Whether there is no point in letting the run go on."""
-        return self.proven or self.endless or bool(self.storm)
+        return self.proven or self.endless or self.held is not None
 
 
 @frozen

@@ -51,6 +51,7 @@ class RunUnderWay:
 
 
 _here: ContextVar[RunUnderWay | None] = ContextVar("run", default=None)
+_steps: ContextVar[bool] = ContextVar("steps", default=False)
 
 
 def run_here() -> RunUnderWay | None:
@@ -60,12 +61,28 @@ def run_here() -> RunUnderWay | None:
 
 @contextmanager
 def outside_runs() -> Iterator[None]:
-    """Have what is called inside belong to no run, such as what another user does meanwhile."""
-    token = _here.set(None)
+    """Have what is called inside belong to no run and no step, as what the server itself does."""
+    run, step = _here.set(None), _steps.set(False)
     try:
         yield
     finally:
-        _here.reset(token)
+        _here.reset(run)
+        _steps.reset(step)
+
+
+@contextmanager
+def in_step() -> Iterator[None]:
+    """Have what is called or started inside belong to a step of the scenario."""
+    token = _steps.set(True)
+    try:
+        yield
+    finally:
+        _steps.reset(token)
+
+
+def step_here() -> bool:
+    """Whether the calling code belongs to a step of the scenario."""
+    return _steps.get()
 
 
 def enter_run(run: RunUnderWay | None) -> None:

@@ -27,7 +27,7 @@ from reconcile.testing.late_watches import LateWatches
 from reconcile.testing.manager_process import WORKERS, ManagerProcess
 from reconcile.testing.recorded_requests import UNCOUNTED
 from reconcile.testing.run_records import KeyRun, Livelock, TimedChange
-from reconcile.testing.runs_under_way import outside_runs, run_here
+from reconcile.testing.runs_under_way import in_step, outside_runs, run_here, step_here
 from reconcile.testing.scenario import Invariant, Scenario, ScenarioStep
 from reconcile.testing.scenario_acts import Wait
 from reconcile.testing.virtual_time import loop_time, outside_processes
@@ -116,7 +116,8 @@ class SimulatedWorld:
             if callable(step):
                 self._rest.stir()
                 world.note(f"step {getattr(step, '__name__', step)}")
-                await step(world)
+                with in_step():
+                    await step(world)
             else:
                 await world.act(step)
             following = steps[number + 1 : number + 2]
@@ -145,7 +146,7 @@ class SimulatedWorld:
             raise Restless(self._why_restless())
 
     def _look_for_storm(self) -> None:
-        if self.view.livelock is None:
+        if self.view.livelock is None and self.scenario.checks("converges"):
             self._end_in(self._livelocks.storm())
 
     def _end_in(self, livelock: Livelock | None) -> None:
@@ -269,7 +270,7 @@ class SimulatedWorld:
     def _on_change(self, change: StoredChange) -> None:
         run = run_here()
         by = None if run is None else run.ref
-        self.view.changes.append(TimedChange(loop_time(), change, tenure_here(), by))
+        self.view.changes.append(TimedChange(loop_time(), change, tenure_here(), by, step_here()))
         if self._living and self._settling is None:
             # A plain callback: a task that waits for changes would cost far more in each run. In a context of
             # its own: the process of the writer may be frozen before it runs.
@@ -281,7 +282,7 @@ class SimulatedWorld:
                 self._settling = loop.call_soon(self._settle, context=outside_processes())
         if change.resource not in UNCOUNTED or self._assigns(change):
             self._rest.changed()
-            if self.view.livelock is None:
+            if self.view.livelock is None and self.scenario.checks("converges"):
                 self._end_in(self._livelocks.changed())
         if self.scenario.always:
             self._check(self.scenario.always)

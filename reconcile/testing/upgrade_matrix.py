@@ -205,7 +205,7 @@ class _Matrix:
     def _run(self, stages: Sequence[Stage], seed: int) -> tuple[Sequence[UpgradeFault], World]:
         play = UpgradePlay(self.versions, self.objects, stages, self._fresh, self.redactor, self.ignoring)
         run = ScenarioRunner(self._scenario(play), references=0).run(FaultPlan(seed=seed))
-        return play.told(run.violations), run.world
+        return play.told(run.violations, run.world.livelock), run.world
 
     def _scenario(self, play: UpgradePlay) -> Scenario:
         old, new = self.versions["old"], self.versions["new"]

@@ -13,7 +13,7 @@ from reconcile.storms.storm_report import REASON
 from reconcile.testing.cluster_actor import path_in
 from reconcile.testing.end_state import ExpectedEndState, end_state_of
 from reconcile.testing.redactor import Redactor
-from reconcile.testing.run_records import KeyRun, Violation
+from reconcile.testing.run_records import KeyRun, Livelock, Violation
 from reconcile.testing.scenario import Scenario, ScenarioStep
 from reconcile.testing.scenario_acts import DEFAULT_NAMESPACE, Apply, Delete
 from reconcile.testing.upgrade_laws import (
@@ -269,8 +269,10 @@ class UpgradePlay:
                 name = getattr(invariant, "__name__", str(invariant))
                 yield Finding(name, "", "", "", f"{name}: {error or 'does not hold'}")
 
-    def told(self, violations: Iterable[Violation]) -> Sequence[UpgradeFault]:
+    def told(self, violations: Iterable[Violation], livelock: Livelock | None) -> Sequence[UpgradeFault]:
         """All faults of the run that has ended, those of the scenario's own `violations` among them.
+
+        A key that a storm guard held, which ended the run in a `livelock`, is a storm.
 
         Each is told once, in the first combination that has it.
         """
@@ -281,8 +283,12 @@ class UpgradePlay:
             if found:  # what comes later only follows from it
                 told = [one for one in self.faults if one.combination in _names(self.stages[:number])]
                 return once([*told, *(finding.within(stage.combination) for finding in found)])
+        held = None if livelock is None else livelock.held
         for violation in violations:
-            self._add(self._stage_at(violation.at), [Finding(violation.rule, "", "", "", violation.text)])
+            finding = Finding(violation.rule, "", "", "", violation.text)
+            if held is not None and violation.rule == "converges":
+                finding = Finding("storms", "", held.subject, "", f"a storm: {held.message}")
+            self._add(self._stage_at(violation.at), [finding])
         order = _names(self.stages)
         return once(sorted(self.faults, key=lambda fault: order.index(fault.combination)))
 

@@ -135,7 +135,7 @@ class Operator:
             value = self.wanted if self.mended or case.values == 1 else self._fought(found.to_dict(), ctx)
         else:
             value = self.next_value(ctx.clock.random)
-        if _at(found.to_dict(), case.path) != _at(case.patch(value), case.path):
+        if value_at(found.to_dict(), case.path) != value_at(case.patch(value), case.path):
             part = "status" if case.target == "status" else ""
             guard = {"uid": found.uid}
             await client.raw.patch(resource, case.key, case.patch(value), guard=guard, subresource=part)
@@ -144,7 +144,7 @@ class Operator:
         """One of a few values, another one each time that the other writer has been there."""
         case = self.case
         for value in (f"v{number}" for number in range(case.values)):
-            if _at(found, case.path) == _at(case.patch(value), case.path):
+            if value_at(found, case.path) == value_at(case.patch(value), case.path):
                 return value
         return self.next_value(ctx.clock.random)
 
@@ -178,11 +178,11 @@ class Stranger:
         case, turn = self.case, 0
         resource = kind_of(case.kind).resource
         theirs = [f"t{number}" for number in range(max(1, case.values))]
-        mine = [_at(case.patch(value), case.path) for value in theirs]
+        mine = [value_at(case.patch(value), case.path) for value in theirs]
         while not self.gone:
             await anyio.sleep(case.answer)
             found = await self.client.raw.snapshot(resource, case.key, live=True)
-            if self.gone or found is None or _at(found.to_dict(), case.path) in mine:
+            if self.gone or found is None or value_at(found.to_dict(), case.path) in mine:
                 continue
             turn += 1
             value = theirs[turn % len(theirs)]
@@ -190,7 +190,7 @@ class Stranger:
             await self.client.raw.patch(resource, case.key, case.patch(value), guard={}, subresource=part)
 
 
-def _at(body: Any, path: str) -> Any:
+def value_at(body: Any, path: str) -> Any:
     for name in path.split(".")[1:]:
         body = body.get(name) if isinstance(body, dict) else None
     return body
@@ -301,7 +301,7 @@ async def _is_right(world: World, case: Case) -> bool:
     found = await world.client.raw.snapshot(kind_of(case.kind).resource, case.key, live=True)
     if found is None or not case.path:
         return found is not None
-    return bool(_at(found.to_dict(), case.path) == _at(case.patch("fine"), case.path))
+    return bool(value_at(found.to_dict(), case.path) == value_at(case.patch("fine"), case.path))
 
 
 _EVENTS = kind_of(unstructured_kind("events.k8s.io/v1", "Event", plural="events")).resource

@@ -32,7 +32,7 @@ from reconcile.controller.runner import Runner
 from reconcile.runs.run_request import Cause, Request
 from reconcile.testing.exploration.world_state import WorldStates, runners_of
 from reconcile.testing.recorded_requests import UNCOUNTED
-from reconcile.testing.run_records import Livelock, LoopStep, TimedChange
+from reconcile.testing.run_records import HeldKey, Livelock, LoopStep, TimedChange
 from reconcile.testing.runs_under_way import RunRef
 from reconcile.testing.virtual_time import loop_time
 from reconcile.testing.world import World
@@ -70,6 +70,7 @@ class LivelockWatch:
     world: World
     others: Callable[[], Iterable[Runner[Any]]] = tuple
     until: float = math.inf
+    _step_changes: int = field(default=0, init=False)
     _moves: list[int] = field(factory=list, init=False)
     _written: Counter[object] = field(factory=Counter, init=False)
     _states: WorldStates | None = field(default=None, init=False)
@@ -79,8 +80,10 @@ class LivelockWatch:
 
     def changed(self) -> Livelock | None:
         """The loop in which the run can be ended since the newest change, if any."""
+        last = self.world.changes[-1]
+        self._step_changes += last.in_step
         self._note_moves()
-        if not self._is_suspicious(self.world.changes[-1]):
+        if not self._is_suspicious(last):
             return None
         if self._states is None or self._blurred is None:
             self._states = WorldStates(self.world, alike=True)
@@ -104,10 +107,11 @@ class LivelockWatch:
         """The loop of a key that a storm guard holds, if any."""
         for number, runner in self._runners():
             for storm in runner.guard.storms():
-                said = f"a storm of {runner.name} for {storm.request}: {storm.message()}"
-                held = f"{said}; the storm guard of manager {number} holds it"
-                found = self._seen(1) or self._writes_of(number, runner.name, storm.request)
-                return evolve(found, storm=held)
+                request = storm.request
+                subject = f"{runner.controller.resource.kind} {request}"
+                found = self._seen(1) or self._writes_of(number, runner.name, request)
+                held = HeldKey(number, runner.name, request, subject, storm.message())
+                return evolve(found, held=held)
         return None
 
     def _seen(self, least: int) -> Livelock | None:
@@ -121,7 +125,7 @@ class LivelockWatch:
     def _note_moves(self) -> None:
         """Begin anew if something happened that is not the controllers' doing."""
         world = self.world
-        moves = [len(world.acts)]
+        moves = [len(world.acts), self._step_changes]
         for process in world.processes:
             happened = len(process.transport.applied) + len(process.deaths) + len(process.standstills)
             moves.append(happened)
