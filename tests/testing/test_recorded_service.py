@@ -149,6 +149,27 @@ def test_a_secret_is_masked_in_texts_urls_keys_and_where_it_came_before_it_was_k
     assert recorder.recorded().exchanges[1].answer is None
 
 
+PEM = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIOm\n-----END EC PRIVATE KEY-----"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("see postgres://app:s3cr3tly@db:5432/shop", "s3cr3tly"),
+        (PEM, "MHcCAQEEIOm"),
+        (f"use {JWT} now", JWT),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked_in_fields_of_any_name(text: str, secret: str) -> None:
+    recorder = ServiceRecorder(frozenset(), 10)
+    body = json.dumps({"note": [text]}).encode()
+    recorder.add("POST", "/notes", body, 200, json.dumps({"said": text, text: 1}).encode())
+    shown = str(recorder.recorded())
+    assert secret not in shown
+    assert "<secret 1>" in shown
+
+
 def test_httpx_is_recorded_as_aiohttp_is() -> None:
     real, recorder = service("real"), ServiceRecorder(frozenset(), 10)
 

@@ -143,7 +143,7 @@ class _Names:
 
     def learn_request(self, exchange: RecordedExchange) -> None:
         """Remember what the client chose: the fake has to answer with the same values."""
-        for text in _texts([exchange.body, exchange.query, exchange.path.split("/")]):
+        for text in texts_in([exchange.body, exchange.query, exchange.path.split("/")]):
             if text not in self._known:
                 self._sent.add(text)
 
@@ -198,16 +198,17 @@ class _Names:
         return True
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts in a JSON value, names of fields included."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):
-            waiting.extend(one.values())
+            waiting += [*one.keys(), *one.values()]
         elif isinstance(one, list):
-            waiting.extend(one)
+            waiting += one
 
 
 def _shown(value: Any) -> str:

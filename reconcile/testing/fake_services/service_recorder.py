@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 import msgspec
 from attrs import define, field, frozen
@@ -16,6 +16,7 @@ from reconcile.testing.fake_services.recorded_service import (
     MOST_EXCHANGES,
     RecordedExchange,
     RecordedService,
+    texts_in,
 )
 
 if TYPE_CHECKING:
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
     import httpx
 
 SECRET_NAMES: Final = re.compile(
-    r"secret|token|passw|authorization|api.?key|access.?key|credential|private|cookie|session|signature|^auth$",
+    r"secret|token|passw|pwd|authorization|bearer|api.?key|access.?key|credential|private|cookie|session"
+    r"|signature|kubeconfig|connection.?string|^(auth|dsn|jwt|otp|pin|sig)$",
     re.IGNORECASE,
 )
 """Names of fields, parameters and headers whose values are masked, beside those that are named."""
+_SHAPES: Final = (
+    re.compile(r"://[^/\s:@]*:([^/\s@]+)@"),
+    re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?)(?:-----END|$)", re.DOTALL),
+    re.compile(r"\b(eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)"),
+)
+"""Secrets that show in any text: passwords in URLs, private keys, JSON web tokens."""
 SHORTEST: Final = 4
 """Shorter secrets (in characters) are masked in their own field alone: they occur in ordinary words."""
 _REQUEST_HEADERS = frozenset({"content-type", "idempotency-key", "if-match", "prefer"})
@@ -41,8 +49,9 @@ def record_service(
 
     Of headers only those are kept that say something about the answer, and no credentials. The values of
     `secret` fields and parameters, and of all with names such as `token` or `password`, are replaced by
-    `<secret 1>`, `<secret 2>`, … wherever they occur; equal ones stay equal. A body that is not JSON is not
-    kept. Of more than `most` answers the first are.
+    `<secret 1>`, `<secret 2>`, … wherever they occur; equal ones stay equal. So are passwords in URLs,
+    private keys and JSON web tokens in any text. A body that is not JSON is not kept. Of more than `most`
+    answers the first are.
     """
     recorder = ServiceRecorder(frozenset(secret), min(most, MOST_EXCHANGES))
     try:
@@ -149,6 +158,10 @@ class _Masked:
         self._learn_fields(dict(_query(seen.target)))
         self._learn_fields(_json(seen.body))
         self._learn_fields(_json(seen.answer))
+        for text in (unquote(seen.target), *texts_in(_json(seen.body)), *texts_in(_json(seen.answer))):
+            for shape in _SHAPES:
+                for found in shape.findall(text):
+                    self._learn(found)
 
     def exchange(self, seen: _Seen, after: float) -> RecordedExchange:
         parts = urlsplit(seen.target)
