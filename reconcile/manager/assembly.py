@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 class Assembly:
     """The clusters of one manager, complete with clients and runners, and its elector if it has one."""
 
+    _executors: type[RunExecutor[Any]] = RunExecutor
+    """What executes runs; the test kit has its own, in which runs wait for a schedule."""
+
     def __init__(
         self,
         options: ManagerOptions,
@@ -186,7 +189,7 @@ class Assembly:
         timeout = for_controller(options["timeout"], name, controller.timeout, DEFAULT_TIMEOUT)
         label = f"{cluster}/{name}" if cluster else name
         metrics = None if self._metrics is None else self._metrics.controller(label, workers)
-        executor = RunExecutor(
+        executor = self._executors(
             controller,
             client,
             recorder_of(

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from reconcile.testing.bounds import assert_bounded
     from reconcile.testing.cluster_places import ListeningServer, VirtualCluster
     from reconcile.testing.determinism_check import assert_deterministic
+    from reconcile.testing.exploration.exhaustive_search import ExploreReport, NotRepeatable, explore
     from reconcile.testing.exploration.obligations import (
         ObjectPredicate,
         Trigger,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         record_service,
     )
     from reconcile.testing.faults import (
+        Choice,
         Coalesce,
         Crash,
         CrashAfter,
@@ -106,6 +108,7 @@ __all__ = [
     "Apply",
     "Broken",
     "BrokenTransition",
+    "Choice",
     "Coalesce",
     "Crash",
     "CrashAfter",
@@ -119,6 +122,7 @@ __all__ = [
     "Edit",
     "EndEarly",
     "Expire",
+    "ExploreReport",
     "FailOperation",
     "FakeClient",
     "FakeService",
@@ -138,6 +142,7 @@ __all__ = [
     "ManagerRunner",
     "Meanwhile",
     "NodesRunner",
+    "NotRepeatable",
     "ObjectPredicate",
     "Operations",
     "PartOfBatch",
@@ -191,6 +196,7 @@ __all__ = [
     "deletion_asked",
     "eventually",
     "eventually_holds",
+    "explore",
     "fuzz",
     "laws",
     "leads_to",

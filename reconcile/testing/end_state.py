@@ -73,13 +73,13 @@ def end_state_of(world: World, *, workloads: bool = False) -> EndState:
         if change.resource in UNCOUNTED or (workloads and _is_of_workload(change)):
             continue
         changed[change.resource, change.key] = None
-        if _is_stillborn(change, deleted):
+        if is_stillborn(change, deleted):
             stillborn.add(_uid(change))
         if _uid(change) not in stillborn:
             subject = _subject(change.resource, change.key, names)
             if change.old is None:
                 creates[subject] += 1
-            if _is_deletion(change):
+            if is_deletion(change):
                 deletes[subject] += 1
     for resource, key in changed:
         stored = world.server.log.get(resource, key)
@@ -189,7 +189,7 @@ def _subject(resource: StorageKey, key: Any, names: Mapping[str, str]) -> EndSta
     return resource[1], key.namespace, _replaced(key.name, names)
 
 
-def _is_stillborn(change: StoredChange, deleted: Collection[str]) -> bool:
+def is_stillborn(change: StoredChange, deleted: Collection[str]) -> bool:
     """Whether its owners were deleted before it was made, which no controller with late watches can avoid."""
     if change.old is not None or change.new is None or not change.new.owners:
         return False
@@ -201,7 +201,8 @@ def _uid(change: StoredChange) -> str:
     return "" if stored is None else stored.uid
 
 
-def _is_deletion(change: StoredChange) -> bool:
+def is_deletion(change: StoredChange) -> bool:
+    """Whether the deletion of an object begins or happens with it."""
     if change.old is None or change.old.deleting:
         return False
     return change.new is None or change.new.deleting

@@ -272,17 +272,33 @@ def _as_acts(acts: Iterable[ScenarioAct] | None) -> tuple[ScenarioAct, ...] | No
 
 
 @frozen
+class Choice:
+    """The schedule takes the transition of this label at the `at`th choice, from 1 on, not the first one."""
+
+    at: int = field(validator=validators.ge(1))
+    take: str
+
+
+def _as_choices(choices: Iterable[Choice] | None) -> tuple[Choice, ...] | None:
+    return None if choices is None else tuple(choices)
+
+
+@frozen
 class FaultPlan:
     """What goes wrong in a run, and when; the plan of a failing run makes it fail again.
 
     If several faults concern one request, their waiting times add up, and the first of the others decides.
     `acts` replace the steps of a scenario. `seed` decides the order of tasks, the lag of watches, generated
     names and random numbers.
+
+    With a `schedule`, as of `explore`, each thing happens by itself and in the order of asking, apart from
+    these choices; one that is not possible is passed over.
     """
 
     faults: tuple[Fault, ...] = field(default=(), converter=_as_tuple)
     acts: tuple[ScenarioAct, ...] | None = field(default=None, converter=_as_acts)
     seed: int = 0
+    schedule: tuple[Choice, ...] | None = field(default=None, converter=_as_choices)
 
     def __str__(self) -> str:
         return f"FaultPlan.from_json({self.to_json()!r})"

@@ -65,6 +65,18 @@ class ReceivedEvent:
     text: bytes
 
 
+class RequestGates(Protocol):
+    """Where requests and their answers wait until a schedule lets them pass."""
+
+    async def before(self, request: HttpRequest) -> None:
+        """Wait until the request may reach the server."""
+        ...
+
+    async def after(self, request: HttpRequest, answer: Response) -> bool:
+        """Wait until the answer may reach the caller; false: it is lost."""
+        ...
+
+
 class FaultyTransport(PassingTransport):
     """Passes everything on to `inner`, with the faults of `plan`; without a plan it only records.
 
@@ -108,6 +120,8 @@ class FaultyTransport(PassingTransport):
         self._cut_off_until = 0.0
         self.pause: Callable[[float], None] | None = None
         """Has the process stand still for so many seconds; needed by a plan with a `Pause`."""
+        self.gates: RequestGates | None = None
+        """Where requests wait for the schedule of an exploration, if there is one."""
 
     @property
     def writes(self) -> list[RecordedRequest]:
@@ -169,7 +183,14 @@ class FaultyTransport(PassingTransport):
             return refused
         if self.cut_off and call.service is None:
             await self._reach()
+        if self.gates is not None:
+            await self.gates.before(request)
+            self.stay_dead()
+            self.requests[call.number] = evolve(self.requests[call.number], at=loop_time())
         response = await self._deliver(call, request)
+        if self.gates is not None:
+            self.record(call, server_status=response.status)  # the process may die meanwhile
+            await self._leave(call, request, response, self.gates)
         if self.cut_off and call.service is None:
             self.record(call, server_status=response.status)  # the caller may give up meanwhile
             await self._reach()
@@ -184,6 +205,14 @@ class FaultyTransport(PassingTransport):
             if isinstance(fault, ServiceFault):
                 self._note(call, fault)
         return await call.service.answer(request, call.met)
+
+    async def _leave(
+        self, call: FaultyCall, request: HttpRequest, answer: Response, gates: RequestGates
+    ) -> None:
+        """Wait until the schedule delivers the answer. Raises OutcomeUnknown if it is lost."""
+        if not await gates.after(request, answer):
+            self._note(call, LoseReply())
+            raise OutcomeUnknown("the connection was reset (a choice of the schedule)", call.name)
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send a request and read its answer as it comes, unless a fault prevents it."""

@@ -1,14 +1,16 @@
 """The process of one simulated manager, which runs, dies and is started again."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from attrs import define, evolve, field, frozen
 
 from informers import Clock
+from reconcile.controller.deadlines import RunLimit
 from reconcile.controller.declaration import Controller
 from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.controller.held_buckets import HeldRun, HeldRuns
@@ -20,8 +22,9 @@ from reconcile.manager.assembly import Assembly
 from reconcile.manager.leadership import LeaseTerms
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import ManagerOptions
-from reconcile.runs.run_request import Request, TerminalError
+from reconcile.runs.run_request import Cause, Request, TerminalError
 from reconcile.runs.tenure import Tenure
+from reconcile.testing.exploration.schedule_gates import RunName, ScheduleGates, within_run
 from reconcile.testing.faults import Crash
 from reconcile.testing.faulty_transport import FaultyTransport
 from reconcile.testing.manager_identity import identity_of
@@ -44,8 +47,14 @@ RunEnded = Callable[[KeyRun, Sequence[str]], None]
 """Receives each run that ended, and the undeclared writes of its controller."""
 
 
+Begin = Callable[[str, Request], Awaitable[RunName]]
+"""Waits until a run of a controller may begin."""
+
+
 class _RunRecorder(Protocol):
     """Receives each run of a manager, when it begins and when it has ended."""
+
+    begin: Begin | None
 
     def run_begins(self, run: ActiveRun, declarations: DeclaredWrites) -> None: ...
 
@@ -67,6 +76,7 @@ class ManagerProcess:
         outside: Any,
         log: Log,
         run_ended: RunEnded,
+        gates: ScheduleGates | None = None,
     ) -> None:
         self.number = number
         self.transport = transport
@@ -82,6 +92,9 @@ class ManagerProcess:
         self._outside = outside
         self._log = log
         self._run_ended = run_ended
+        self._gates = gates
+        self.begin: Begin | None = None if gates is None else partial(self._begin, gates)
+        self._begun: dict[tuple[str, Request], float] = {}
         self._make_controllers: MakeControllers | None = scenario.make_controllers
         self._deployed = anyio.Event()
         self._scope: anyio.CancelScope | None = None
@@ -102,9 +115,14 @@ class ManagerProcess:
                 self.manager = None
                 self.transport.restart()
                 rests_for, self._rests_for = self._rests_for, None
-                await anyio.sleep(self._scenario.restart_seconds if rests_for is None else rests_for)
+                await anyio.sleep(self._restart_seconds if rests_for is None else rests_for)
         finally:
             self.transport.pause = None  # each would keep the other alive for the collector
+
+    @property
+    def _restart_seconds(self) -> float:
+        """At once under a schedule, which decides on what else happens before it goes on."""
+        return self._scenario.restart_seconds if self._gates is None else 0.0
 
     def kill(self, why: str) -> None:
         if self.manager is None:
@@ -188,6 +206,13 @@ class ManagerProcess:
                 error = group.exceptions[0]
                 self._die(f"{type(error).__name__}: {error}")
 
+    async def _begin(self, gates: ScheduleGates, controller: str, request: Request) -> RunName:
+        """Wait until the schedule begins a run."""
+        run = RunName(self.number, self.lives, controller, request)
+        await gates.begin_run(run)
+        self._begun[controller, request] = loop_time()
+        return run
+
     def run_begins(self, run: ActiveRun, declarations: DeclaredWrites) -> None:
         """Note a run that begins, in its task."""
         self._runs += 1
@@ -208,13 +233,13 @@ class ManagerProcess:
         """Record a run that has ended, in its task."""
         under_way = self.under_way.pop(run, None)
         enter_run(None)
-        outcome = run.outcome
+        outcome, name = run.outcome, declarations.controller.name
         recorded = KeyRun(
             process=self.number,
             life=self.lives,
-            controller=declarations.controller.name,
+            controller=name,
             request=run.request,
-            started=run.started,
+            started=self._begun.pop((name, run.request), run.started),
             ended=now,
             woken_by=run.causes,
             outcome="cancelled" if outcome is None else outcome.name,
@@ -277,15 +302,33 @@ class _RecordedManager(Manager):
         return _RecordedAssembly(self._recorder, self.options, self.controllers, transports, self._log)
 
 
+class _ScheduledExecutor(RunExecutor[Any]):
+    """Executes runs that begin when a schedule says so."""
+
+    __slots__ = ("begin",)
+
+    begin: Begin
+
+    async def run(
+        self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0, limit: RunLimit | None = None
+    ) -> RunResult:
+        with within_run(await self.begin(self.controller.name, request)):
+            return await super().run(request, causes, attempt, limit)
+
+
 class _RecordedAssembly(Assembly):
     def __init__(self, recorder: _RunRecorder, *parts: Any) -> None:
         self._recorder = recorder
+        if recorder.begin is not None:
+            self._executors = _ScheduledExecutor
         super().__init__(*parts)
 
     def _history(
         self, executor: RunExecutor[Any], label: str, metrics: ControllerMetrics | None
     ) -> RunHistory:
         runs = None
+        if isinstance(executor, _ScheduledExecutor) and self._recorder.begin is not None:
+            executor.begin = self._recorder.begin
         if executor.held is not None:
             runs = executor.runs = _RememberedRuns(executor.held)
         return _RecordingHistory(self._recorder, executor.declarations, runs)

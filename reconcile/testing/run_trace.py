@@ -86,9 +86,11 @@ def _woken(step: LoopStep) -> str:
 
 
 def _faults(plan: FaultPlan) -> str:
-    if not plan.faults:
-        return "no faults"
-    return "; ".join(f"{fault.what} at {fault.when}" for fault in plan.faults)
+    faults = "; ".join(f"{fault.what} at {fault.when}" for fault in plan.faults) or "no faults"
+    if plan.schedule is None:
+        return faults
+    choices = [f"  choice {choice.at}: {choice.take}" for choice in plan.schedule]
+    return "\n".join([f"{faults}; the schedule differs from the usual order in", *(choices or ["  nothing"])])
 
 
 def _events(run: ScenarioRun) -> Iterator[TraceLine]:
@@ -108,6 +110,8 @@ def _events(run: ScenarioRun) -> Iterator[TraceLine]:
                     2,
                     f"{service.name:<10} {_changed_outside(service, plural, changed, redactor)}",
                 )
+    for delivery in world.deliveries:
+        yield delivery.at, 1, delivery.text
     for process in world.processes:
         manager = f"manager {process.number}"
         for request in process.transport.requests:

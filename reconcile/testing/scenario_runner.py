@@ -4,7 +4,7 @@ import gc
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import frozen
 
@@ -13,6 +13,8 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.testing import free_invariants
 from reconcile.testing.cluster_actor import ClusterActor
 from reconcile.testing.end_state import EndState, ExpectedEndState, compare, end_state_of, expected_of
+from reconcile.testing.exploration.planned_schedules import PlannedSchedule
+from reconcile.testing.exploration.schedule_gates import ScheduleGates
 from reconcile.testing.faults import FaultPlan, Meanwhile
 from reconcile.testing.redactor import Redactor
 from reconcile.testing.run_records import Violation
@@ -47,6 +49,18 @@ class ScenarioRun:
         return bool(self.violations)
 
 
+class Explorer(Protocol):
+    """Decides on the order of everything in a run."""
+
+    def gates(self) -> ScheduleGates:
+        """The gates of the run, which ask it what is next."""
+        ...
+
+    def watch(self, world: World) -> None:
+        """Receive the world of the run before it begins."""
+        ...
+
+
 class ScenarioRunner:
     """Runs one scenario many times. Raises the server's error if it refuses definitions or objects."""
 
@@ -67,23 +81,41 @@ class ScenarioRunner:
         """What must not be shown of the objects of a run."""
         return self._redactor
 
-    def run(self, plan: FaultPlan, *, record_events: bool = False) -> ScenarioRun:
-        """Run under a plan, and compare its end with fault-free ones if possible. Raises SimulationError."""
+    def run(
+        self, plan: FaultPlan, *, record_events: bool = False, explorer: "Explorer | None" = None
+    ) -> ScenarioRun:
+        """Run under a plan, and compare its end with fault-free ones if possible. Raises SimulationError.
+
+        An `explorer` decides on the order of everything, unless the plan has a schedule.
+        """
         expected = self._expected_of(plan) if self._references and self._is_comparable(plan) else None
-        world = self._play(plan, record_events, expected)
+        if plan.schedule is not None:
+            explorer = PlannedSchedule(plan.schedule)
+        world = self._play(plan, record_events, expected, explorer)
         return ScenarioRun(plan, tuple(world.violations), world, self._redactor)
 
     def _play(
-        self, plan: FaultPlan, record_events: bool = False, expected: ExpectedEndState | None = None
+        self,
+        plan: FaultPlan,
+        record_events: bool = False,
+        expected: ExpectedEndState | None = None,
+        explorer: "Explorer | None" = None,
     ) -> World:
         steps: Sequence[ScenarioStep] = self.scenario.steps if plan.acts is None else plan.acts
 
         async def play() -> World:
-            simulated = SimulatedWorld(self.scenario, self._base, plan, record_events=record_events)
+            gates = None if explorer is None else explorer.gates()
+            simulated = SimulatedWorld(
+                self.scenario, self._base, plan, record_events=record_events, gates=gates
+            )
             world = simulated.view
+            if explorer is not None:
+                explorer.watch(world)
             async with simulated.running():
                 try:
                     await simulated.play(steps)
+                    if gates is not None:
+                        gates.finish()
                     await simulated.stay_at_rest()
                     if expected is not None:
                         compare(world, self._end_state_of(world), expected, self._redactor)

@@ -37,6 +37,9 @@ def _smaller(plan: FaultPlan) -> Iterator[FaultPlan]:
         yield evolve(plan, acts=acts[:half])
     for number in reversed(range(len(acts))):
         yield evolve(plan, acts=acts[:number] + acts[number + 1 :])
+    choices = plan.schedule or ()
+    for number in range(len(choices)):
+        yield evolve(plan, schedule=choices[:number] + choices[number + 1 :])
     if plan.seed:
         yield evolve(plan, seed=0)
     for number, fault in enumerate(plan.faults):

@@ -9,6 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import evolve
 
+from informers.transport import Transport
 from reconcile.controller.runner import Runner
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.log import StoredChange
@@ -20,6 +21,7 @@ from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
 from reconcile.testing import free_invariants
 from reconcile.testing.exploration.livelocks import LivelockWatch
 from reconcile.testing.exploration.obligation_watch import ObligationWatch
+from reconcile.testing.exploration.schedule_gates import ChosenWatches, ProcessGates, ScheduleGates
 from reconcile.testing.exploration.world_state import runners_of
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.faulty_transport import FaultyTransport
@@ -29,8 +31,8 @@ from reconcile.testing.recorded_requests import UNCOUNTED
 from reconcile.testing.run_records import KeyRun, Livelock, TimedChange
 from reconcile.testing.runs_under_way import in_step, outside_runs, run_here, step_here
 from reconcile.testing.scenario import Invariant, Scenario, ScenarioStep
-from reconcile.testing.scenario_acts import Wait
-from reconcile.testing.virtual_time import loop_time, outside_processes
+from reconcile.testing.scenario_acts import ScenarioAct, Wait
+from reconcile.testing.virtual_time import VirtualTimeLoop, loop_time, outside_processes
 from reconcile.testing.world import World
 
 _NODES = 3
@@ -51,9 +53,16 @@ class SimulatedWorld:
     """Plays a scenario under a plan. `view` is the world that invariants and steps see."""
 
     def __init__(
-        self, scenario: Scenario, base: ApiServer, plan: FaultPlan, *, record_events: bool = False
+        self,
+        scenario: Scenario,
+        base: ApiServer,
+        plan: FaultPlan,
+        *,
+        record_events: bool = False,
+        gates: ScheduleGates | None = None,
     ) -> None:
         self.scenario = scenario
+        self.gates = gates
         self.view = World(
             base,
             plan.seed,
@@ -64,6 +73,8 @@ class SimulatedWorld:
             elects_leader=scenario.leader_election is not None,
             sharding=scenario.sharding,
         )
+        if gates is not None:
+            self.view.deliveries = gates.story
         self._rest = self.view.rest
         self._livelocks = LivelockWatch(self.view, self._other_runners)
         self._obligations = ObligationWatch(self.view, scenario.obligations)
@@ -81,15 +92,16 @@ class SimulatedWorld:
 
     def _process(self, number: int, plan: FaultPlan, record_events: bool) -> ManagerProcess:
         world = self.view
-        late = LateWatches(world.server, 1_000 * plan.seed + number, lag=self.scenario.lag)
         transport = FaultyTransport(
-            late,
+            self._connection(number, plan),
             plan,
             process=number,
             effects=world.actor,
             record_events=record_events,
             outside={service.name: service for service in world.services},
         )
+        if self.gates is not None:
+            transport.gates = ProcessGates(self.gates, number)
         return ManagerProcess(
             number,
             self.scenario,
@@ -98,7 +110,19 @@ class SimulatedWorld:
             outside=world.outside,
             log=world.server.log,
             run_ended=self._run_ended,
+            gates=self.gates,
         )
+
+    def _connection(self, number: int, plan: FaultPlan) -> Transport:
+        """What delivers the lines of watches: as late as the seed says, or when the schedule does."""
+        server = self.view.server
+        if self.gates is not None:
+            return ChosenWatches(server, self.gates, number)
+        return LateWatches(server, 1_000 * plan.seed + number, lag=self.scenario.lag)
+
+    def crash(self, process: int) -> None:
+        """End a process, as a schedule has chosen; it starts again at once."""
+        self._processes[process - 1].kill("a crash")
 
     def _run_ended(self, run: KeyRun, undeclared: Sequence[str]) -> None:
         self.view.runs.append(run)
@@ -113,13 +137,15 @@ class SimulatedWorld:
         world = self.view
         self._obligations.begin()
         for number, step in enumerate(steps):
+            if self.gates is not None and number and isinstance(steps[number - 1], Wait):
+                await self.gates.act(number + 1)
             if callable(step):
                 self._rest.stir()
                 world.note(f"step {getattr(step, '__name__', step)}")
                 with in_step():
                     await step(world)
             else:
-                await world.act(step)
+                await self._act(step)
             following = steps[number + 1 : number + 2]
             if not following or not (isinstance(step, Wait) or isinstance(following[0], Wait)):
                 await self._come_to_rest()
@@ -127,6 +153,10 @@ class SimulatedWorld:
                 world.mark_rest()
                 self._check(self.scenario.invariants)
                 self._obligations.judge()
+
+    async def _act(self, step: ScenarioAct) -> None:
+        if self.gates is None or not isinstance(step, Wait):
+            await self.view.act(step)
 
     async def _come_to_rest(self) -> None:
         """Wait until nothing has changed and nothing was held back for `quiet_seconds`. Raises Restless."""
@@ -145,8 +175,13 @@ class SimulatedWorld:
             self._obligations.judge()
             raise Restless(self._why_restless())
 
+    @property
+    def _looks_for_loops(self) -> bool:
+        """Not under a schedule, which need not be fair: that one line stays away proves nothing."""
+        return self.view.livelock is None and self.gates is None and self.scenario.checks("converges")
+
     def _look_for_storm(self) -> None:
-        if self.view.livelock is None and self.scenario.checks("converges"):
+        if self._looks_for_loops:
             self._end_in(self._livelocks.storm())
 
     def _end_in(self, livelock: Livelock | None) -> None:
@@ -224,6 +259,8 @@ class SimulatedWorld:
         """Run all managers, and the server's own controllers, until the context is left."""
         failure: Exception | None = None
         self._living = True
+        if self.gates is not None:
+            self._follow(self.gates)
         async with anyio.create_task_group() as group:
             self._group = group
             if self.scenario.nodes is not None:
@@ -245,6 +282,13 @@ class SimulatedWorld:
             process.end()
         if failure is not None:
             raise failure
+
+    def _follow(self, gates: ScheduleGates) -> None:
+        """Have the loop go on as the schedule chooses."""
+        gates.processes = self
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, VirtualTimeLoop):
+            loop.schedule = gates.step
 
     def _node_manager(self, delays: Delays) -> Manager:
         """The manager that runs pods and, with `workloads`, creates them."""
@@ -282,7 +326,7 @@ class SimulatedWorld:
                 self._settling = loop.call_soon(self._settle, context=outside_processes())
         if change.resource not in UNCOUNTED or self._assigns(change):
             self._rest.changed()
-            if self.view.livelock is None and self.scenario.checks("converges"):
+            if self._looks_for_loops:
                 self._end_in(self._livelocks.changed())
         if self.scenario.always:
             self._check(self.scenario.always)

@@ -88,6 +88,8 @@ class VirtualTimeLoop(SealedLoop):
         self._cancelled_timers = 0
         self._frozen: dict[int | None, list[asyncio.Handle]] = {}
         self._thaws: dict[int, float] = {}
+        self.schedule: Callable[[], bool] | None = None
+        """Decides in place of the seed: makes something ready where nothing is, or time passes (false)."""
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -186,9 +188,9 @@ class VirtualTimeLoop(SealedLoop):
         ready = self._ready
         if ready or self._stopping:
             self._count_tick()
-            if len(ready) > 1 and not self._in_order:
+            if len(ready) > 1 and not self._in_order and self.schedule is None:
                 _shuffle_tasks(ready, self._chance)
-        else:
+        elif self.schedule is None or not self.schedule():
             self._pass_time()
         if self._timers and self._timers[0][0] <= self._time:
             self._take_due()

@@ -121,6 +121,8 @@ class World:
         self.changes: list[TimedChange] = []
         self.acts: list[TimedAct] = []
         self.violations: list[Violation] = []
+        self.deliveries: Sequence[TimedAct] = ()
+        """The changes that caches saw and the answers that were lost, under a schedule."""
         self.garbage_seconds = 0.0
         """How late the server's own controllers act."""
         self.rest = RestMonitor()

@@ -1,0 +1,425 @@
+"""The state of a world between two transitions, and what a transition has touched.
+
+Two states with the same digest have the same future: the digest has the objects of the server, the lines on
+their way, the caches, the queues, what each run has read so far, what the author's code remembers, and how
+often which object was created and deleted.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from attrs import define, field, frozen
+
+from informers import Informer, Snapshot
+from informers.resource import Key
+from informers.transport import Response
+from reconcile.controller.runner import Runner
+from reconcile.embedded.log import NAMESPACES, StorageKey, Stored, StoredChange
+from reconcile.embedded.protocol.object_metadata import StoredOwner
+from reconcile.testing.end_state import is_deletion, is_stillborn
+from reconcile.testing.exploration.authors_memory import memory_of
+from reconcile.testing.exploration.cache_reads import CacheRead, CacheReads
+from reconcile.testing.exploration.content_digests import Content, ContentDigests, digest_of
+from reconcile.testing.exploration.schedule_gates import PendingLine, RunName, ScheduleGates, Transition
+from reconcile.testing.manager_process import ManagerProcess
+from reconcile.testing.recorded_requests import UNCOUNTED, target_of
+from reconcile.testing.world import World
+
+Place: TypeAlias = tuple[object, ...]
+"""Something that transitions read and write: an object, a collection, a cache, a queue, a memory."""
+
+Versions: TypeAlias = dict[tuple[StorageKey, Key], dict[int, None]]
+
+_BACKOFF = 0.005
+
+
+@frozen
+class Touched:
+    """The places that a transition has read and written."""
+
+    reads: frozenset[Place]
+    writes: frozenset[Place]
+
+    def commutes_with(self, other: "Touched") -> bool:
+        """Whether both lead to the same state in either order, and neither prevents the other."""
+        return (
+            self.writes.isdisjoint(other.writes)
+            and self.writes.isdisjoint(other.reads)
+            and self.reads.isdisjoint(other.writes)
+        )
+
+
+@frozen
+class RunInput:
+    """What a run under way has seen: a digest, and the versions of which it may depend."""
+
+    digest: bytes
+    versions: Mapping[tuple[StorageKey, Key], Sequence[int]] = field(factory=dict)
+    uids: tuple[str, ...] = ()
+
+    def with_more(self, seen: Sequence[object], versions: Versions, uids: Iterable[str]) -> "RunInput":
+        """The same with what was seen after it."""
+        known = {key: dict.fromkeys(old) for key, old in self.versions.items()}
+        for key, new in versions.items():
+            known.setdefault(key, {}).update(new)
+        digest = digest_of(self.digest, seen)
+        return RunInput(digest, {key: tuple(all_of) for key, all_of in known.items()}, (*self.uids, *uids))
+
+
+@define(eq=False)
+class ScheduleState:
+    """Reads the state of one world; `began` and `ended` are to be called around each transition."""
+
+    world: World
+    gates: ScheduleGates
+    reads: CacheReads
+    inputs: dict[RunName, RunInput] = field(factory=dict)
+    _digests: ContentDigests = field(init=False)
+    _noted: int = field(default=0, init=False)
+    _started: int = field(default=0, init=False)
+    _requests: dict[int, int] = field(factory=dict, init=False)
+    _before: dict[Place, Hashable] = field(factory=dict, init=False)
+    _waiting: frozenset[tuple[str, RunName]] = field(default=frozenset(), init=False)
+    _deleted: set[str] = field(factory=set, init=False)
+    _stillborn: set[str] = field(factory=set, init=False)
+    _counts: Counter[tuple[str, str, str]] = field(factory=Counter, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._digests = ContentDigests(self.world.server.log)
+        for resource, stored in self._objects():
+            self._digests.note(resource, stored)
+
+    # --- transitions ------------------------------------------------------------------------------
+
+    def began(self) -> None:
+        """Remember what is there before a transition."""
+        self._note_changes()
+        self._started = len(self.world.changes)
+        self.reads.forget()
+        self._before = dict(self._local())
+        self._requests = {one.number: len(one.transport.requests) for one in self._processes}
+        self._waiting = self._runs_waiting()
+
+    def ended(self, transition: Transition, answer: Response | None) -> Touched:
+        """What the transition has touched; `answer` is what reached its run with it."""
+        self._note_changes()
+        after = dict(self._local())
+        local_reads = list(self._local_reads(self.reads.take()))
+        self._note_inputs(transition, answer, local_reads)
+        reads: set[Place] = {("alive", transition.process), *self._server_reads()}
+        writes: set[Place] = set(self._server_writes())
+        for place in self._before.keys() | after.keys():
+            writes.update(_differing(place, self._before.get(place), after.get(place)))
+        for process, resource, read in local_reads:
+            reads.add(("cache", process, resource, "all" if read.key is None else read.key))
+        reads.update(self._asked())
+        if transition.kind in ("run", "answer", "lose", "line"):
+            # Code of the author may have run, and what it remembers may have decided.
+            reads.update((("memory", transition.process), ("outside", 0)))
+        match transition.kind:
+            case "send":
+                reads.add(("outside", 0))
+            case "crash":
+                writes.update((("alive", transition.process), ("crashes",)))
+                reads.update(("all of", path) for path in self._watched(transition.process))
+            case "lose":
+                writes.add(("lost answers",))
+            case "act":  # what users find decides what they do
+                reads.update(("all of", one.storage_key) for one in self.world.server.resources)
+        if transition.run is not None:
+            writes.add(("run", transition.run))
+        writes.update(("run", run) for _, run in self._waiting ^ self._runs_waiting())
+        return Touched(frozenset(reads), frozenset(writes))
+
+    def _asked(self) -> Iterator[Place]:
+        """The queues and expected echoes that decided on what became of a change."""
+        for process in self._processes:
+            for runner in _runners(process):
+                if id(runner.queue) in self.reads.queued:
+                    yield "queue", process.number, runner.name
+                echoes = id(runner._executor.echoes)
+                for asked, request in self.reads.asked:
+                    if asked == echoes:
+                        yield "echoes", process.number, runner.name, request
+
+    def _local_reads(self, reads: Sequence[CacheRead]) -> Iterator[tuple[int, StorageKey, CacheRead]]:
+        stores = {
+            id(informer.store): (process.number, _resource_of(informer))
+            for process in self._processes
+            for informer in self._informers(process.number)
+        }
+        for read in reads:
+            if id(read.store) in stores:
+                yield *stores[id(read.store)], read
+
+    def _runs_waiting(self) -> frozenset[tuple[str, RunName]]:
+        return frozenset((one.label, one.run) for one in self.gates.waiting if one.run is not None)
+
+    def _note_inputs(
+        self,
+        transition: Transition,
+        answer: Response | None,
+        reads: Sequence[tuple[int, StorageKey, CacheRead]],
+    ) -> None:
+        """Add to what each run has seen: the answer that reached it, and what it read."""
+        further: dict[RunName, tuple[list[object], Versions, list[str]]] = {}
+        if transition.run is not None and transition.kind != "send":
+            seen, versions, uids = further[transition.run] = [transition.kind], {}, []
+            if answer is not None:
+                body = msgspec.json.decode(answer.body) if answer.body else None
+                digest, uids[:] = self._digests.content_of(body)
+                seen.append((answer.status, digest))
+                self._note_versions(body, versions)
+        for _, resource, read in reads:
+            if read.run is not None:
+                seen, versions, uids = further.setdefault(read.run, ([], {}, []))
+                found = [(self._digests.name(one.key), *self._content(one)) for one in read.found]
+                seen.append((resource, sorted((name, digest) for name, digest, _ in found)))
+                for snapshot in read.found:
+                    versions.setdefault((resource, snapshot.key), {})[snapshot.version] = None
+                uids += [uid for _, _, inside in sorted(found) for uid in inside]
+        for run, more in further.items():
+            self.inputs[run] = self.inputs.get(run, RunInput(b"")).with_more(*more)
+        # A run of a key that waits for its beginning has seen nothing: what is known is of the one before.
+        active = self._active() - {one.run for one in self.gates.waiting if one.kind == "run"}
+        self.inputs = {run: seen for run, seen in self.inputs.items() if run in active}
+
+    def _note_versions(self, body: Any, versions: Versions) -> None:
+        items = body.get("items", [body]) if isinstance(body, dict) else ()
+        for item in items if isinstance(items, list) else ():
+            metadata = item.get("metadata", {})
+            version, name = str(metadata.get("resourceVersion", "")), metadata.get("name")
+            group, kind = str(item.get("apiVersion", "")).rpartition("/")[0], str(item.get("kind", ""))
+            served = self.world.server.resources.by_kind(group, kind)
+            if served is not None and name and version.isdecimal():
+                key = Key(metadata.get("namespace", ""), name)
+                versions.setdefault((served.storage_key, key), {})[int(version)] = None
+
+    def _active(self) -> set[RunName]:
+        """The runs that have begun and not ended, also those that wait for a cache or a timer."""
+        return {
+            RunName(process.number, process.lives, runner.controller.name, request)
+            for process in self._processes
+            for runner in _runners(process)
+            for request in runner.queue._working
+        }
+
+    # --- what a transition touches on the server ----------------------------------------------------
+
+    def _server_writes(self) -> Iterator[Place]:
+        for one in self.world.changes[self._started :]:
+            if one.change.resource not in UNCOUNTED:
+                yield "object", one.change.resource, one.change.key
+                yield "all of", one.change.resource
+
+    def _server_reads(self) -> Iterator[Place]:
+        for one in self.world.changes[self._started :]:
+            stored = one.change.new or one.change.old
+            if stored is not None and one.change.resource not in UNCOUNTED:
+                yield "object", NAMESPACES, Key("", stored.key.namespace)
+                yield from (self._owner(stored, owner) for owner in stored.owners)
+        for process in self._processes:
+            for request in process.transport.requests[self._requests.get(process.number, 0) :]:
+                target = target_of(request.path)
+                if request.counted and target.resource:
+                    yield from self._target(target.group, target.resource, target.within, target.name)
+
+    def _target(self, group: str, plural: str, namespace: str, name: str) -> Iterator[Place]:
+        if name:
+            yield "object", (group, plural), Key(namespace, name)
+        else:
+            yield "all of", (group, plural)
+
+    def _owner(self, stored: Stored, owner: StoredOwner) -> Place:
+        resource = self.world.server.resources.by_kind(owner.api_version.rpartition("/")[0], owner.kind)
+        if resource is None:
+            return "object", ("", owner.kind), Key(stored.key.namespace, owner.name)
+        return (
+            "object",
+            resource.storage_key,
+            Key(stored.key.namespace if resource.namespaced else "", owner.name),
+        )
+
+    def _watched(self, process: int) -> Iterator[StorageKey]:
+        return map(_resource_of, self._informers(process))
+
+    # --- the state --------------------------------------------------------------------------------
+
+    def digest(self, enabled: Sequence[Transition]) -> bytes:
+        """The digest of the present state, in which these transitions are possible."""
+        self._note_changes()
+        return digest_of(
+            sorted(self._digests.text(one.label) for one in enabled),
+            self.gates.crashes,
+            self.gates.lost_answers,
+            len(self.world.acts),
+            list(self._server()),
+            [(name, part) for name, part in self._local().items() if name[0] != "cache"],
+            [list(map(self._cached, self._informers(process.number))) for process in self._processes],
+            [[process.manager is None, *self._journals(process)] for process in self._processes],
+            [
+                (lines.process, lines.path, list(self._pending(lines.process, lines.lines)))
+                for lines in sorted(self.gates.watches, key=lambda lines: (lines.process, lines.path))
+            ],
+            sorted((str(run), run.process, self._input(seen)) for run, seen in self.inputs.items()),
+            sorted(self._counts.items()),
+        )
+
+    def _server(self) -> Iterator[tuple[str, str, bytes]]:
+        for (_, plural), stored in self._objects():
+            yield plural, self._digests.name(stored.key), self._digests.of_stored(stored)
+
+    def _objects(self) -> Iterator[tuple[StorageKey, Stored]]:
+        log = self.world.server.log
+        for resource in sorted({one.storage_key for one in self.world.server.resources}):
+            if resource not in UNCOUNTED:
+                for stored in log.snapshot(resource):
+                    yield resource, stored
+
+    def _pending(self, process: int, lines: Sequence[PendingLine]) -> Iterator[tuple[object, ...]]:
+        life = next(one.lives for one in self._processes if one.number == process)
+        for line in lines:
+            event = msgspec.json.decode(line.text)
+            metadata = event.get("object", {}).get("metadata", {})
+            version, uid = metadata.get("resourceVersion", "0"), metadata.get("uid", "")
+            own = line.writer is not None and line.writer[:2] == (process, life)
+            content = self._digests.of(uid, int(version or 0), msgspec.json.encode(event.get("object")))
+            yield event.get("type"), self._digests.exists(uid), content, str(line.writer) if own else ""
+
+    def _input(self, seen: RunInput) -> bytes:
+        """What a run has seen, and what of it is still so: a write on an old version will be refused."""
+        log = self.world.server.log
+        current = []
+        for (resource, key), versions in seen.versions.items():
+            stored = log.get(resource, key)
+            newest = 0 if stored is None else stored.version
+            current.append((resource, self._digests.name(key), [version == newest for version in versions]))
+        return digest_of(seen.digest, sorted(current), list(map(self._digests.exists, seen.uids)))
+
+    def _journals(self, process: ManagerProcess) -> Iterator[object]:
+        """The keys that wait for their own writes to come back."""
+        for runner in _runners(process):
+            yield sorted(
+                (str(request), len(journal._writes), len(journal._unknown))
+                for request, journal in runner._executor._journals.items()
+                if journal
+            )
+
+    def _cached(self, informer: Informer) -> list[tuple[str, bool, bytes]]:
+        return sorted(map(self._shown, _held(informer)))
+
+    def _shown(self, snapshot: Snapshot) -> tuple[str, bool, bytes]:
+        name, exists = self._digests.name(snapshot.key), self._digests.exists(snapshot.uid)
+        return name, exists, self._digests.of(snapshot.uid, snapshot.version, snapshot.raw)
+
+    def _content(self, snapshot: Snapshot) -> Content:
+        return self._digests.content(snapshot.uid, snapshot.version, snapshot.raw)
+
+    def _local(self) -> dict[tuple[object, ...], Hashable]:
+        """What processes hold, by place: comparable within this run."""
+        parts: dict[tuple[object, ...], Hashable] = {}
+        # Of echoes that have come, or were cut off with a watch, nothing follows any more.
+        coming = {(lines.process, line.version) for lines in self.gates.watches for line in lines.lines}
+        for process in self._processes:
+            for informer in self._informers(process.number):
+                held = frozenset((one.key, one.uid, one.version) for one in _held(informer))
+                parts["cache", process.number, _resource_of(informer)] = held
+            for runner in _runners(process):
+                parts["queue", process.number, runner.name] = tuple(self._queue(runner))
+                for request, expected in runner._executor.echoes._expected.items():
+                    echoes = tuple(
+                        (
+                            resource.plural,
+                            self._digests.name(key),
+                            one.seen,
+                            str(one.origin),
+                            one.sent is None,
+                        )
+                        for (resource, key, version), one in expected.items()
+                        if (process.number, version) in coming
+                    )
+                    if echoes:
+                        parts["echoes", process.number, runner.name, request] = echoes
+            roots = [
+                function
+                for controller in process.controllers
+                for function in (controller.reconcile, controller.cleanup, controller.on_deleted)
+                if function is not None
+            ]
+            parts["memory", process.number] = memory_of(roots)
+        if self.world.outside is not None:
+            services = [service.state() for service in self.world.services]
+            parts["outside", 0] = digest_of(memory_of([[self.world.outside]]), services)
+        return parts
+
+    def _queue(self, runner: Runner[Any]) -> Iterator[tuple[object, ...]]:
+        queue = runner.queue
+        now = self.world.now()
+        for place, waiting in (("ready", queue._queued), ("again", queue._again)):
+            for request, (priority, ready_at, _) in waiting.items():
+                delay = ready_at - now
+                late = 0 if delay <= 0 else 1 + math.floor(math.log2(max(1.0, delay / _BACKOFF)) + 0.4)
+                yield place, self._digests.text(str(request)), priority, late, bool(queue.retries(request))
+        yield from sorted(("at work", self._digests.text(str(request))) for request in queue._working)
+
+    @property
+    def _processes(self) -> Sequence[ManagerProcess]:
+        return self.world.processes  # type: ignore[return-value]
+
+    def _informers(self, process: int) -> Iterator[Informer]:
+        manager = self._processes[process - 1].manager
+        assembly = None if manager is None else manager._assembly
+        for cluster in () if assembly is None else assembly.clusters:
+            yield from cluster.cache
+
+    def _note_changes(self) -> None:
+        for one in self.world.changes[self._noted :]:
+            change = one.change
+            if change.old is None and change.new is not None:
+                self._digests.note(change.resource, change.new)
+            if change.resource not in UNCOUNTED:
+                self._count(change)
+        self._noted = len(self.world.changes)
+
+    def _count(self, change: StoredChange) -> None:
+        """Count what is created and deleted, as the invariants do: not a child whose owners are gone."""
+        if change.new is None and change.old is not None:
+            self._deleted.add(change.old.uid)
+        stored = change.new or change.old
+        assert stored is not None
+        if change.old is None and is_stillborn(change, self._deleted):
+            self._stillborn.add(stored.uid)
+        if stored.uid not in self._stillborn:
+            name = self._digests.name(change.key)
+            self._counts["created", change.resource[1], name] += change.old is None
+            self._counts["deleted", change.resource[1], name] += is_deletion(change)
+
+
+def _runners(process: ManagerProcess) -> Iterator[Runner[Any]]:
+    assembly = None if process.manager is None else process.manager._assembly
+    return iter(()) if assembly is None else iter(assembly.clusters.runners)
+
+
+def _resource_of(informer: Informer) -> StorageKey:
+    return informer.resource.group, informer.resource.plural
+
+
+def _held(informer: Informer) -> Iterator[Snapshot]:
+    """What a cache holds, without a recorded read."""
+    for part in informer.store.parts:
+        yield from informer.store.held(part)
+
+
+def _differing(place: Place, before: Hashable, after: Hashable) -> Iterator[Place]:
+    """The places that differ: of a cache, those of the objects, and the place of all of them."""
+    if before == after:
+        return
+    if place[0] != "cache":
+        yield place
+        return
+    yield (*place, "all")
+    changed = (before or frozenset()) ^ (after or frozenset())  # type: ignore[operator]
+    yield from {(*place, key) for key, _, _ in changed}
