@@ -1,8 +1,9 @@
 """An operator in virtual time whose metrics pages are scraped, as Prometheus would."""
 
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -14,6 +15,7 @@ from informers import StreamingResponse, Transport
 from informers.transport import HttpRequest, PassingTransport
 from reconcile import Controller, Manager, ObjectMeta, kind_of
 from reconcile.embedded import InProcessTransport
+from reconcile.errors import LeadershipLost
 from reconcile.monitoring.rules import rule_groups
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, LateTransport, When, simulate
 from reconcile.testing.faults import What
@@ -109,17 +111,28 @@ class Operator(World):
 
     async def start(self, *controllers: Controller[Any], instance: str = "pod-1", **options: Any) -> Manager:
         """Start a replica; returns when it is at work, or would be if it led."""
+        manager = self._launch(controllers, instance, options)
+        await anyio.sleep(1)
+        return manager
+
+    def _launch(
+        self, controllers: Sequence[Controller[Any]], instance: str, options: Mapping[str, Any]
+    ) -> Manager:
         options = {"stop_seconds": 5, "metrics": CollectorRegistry(), "transport": self.line, **options}
         manager = Manager(*controllers, clock=self.clock, **options)
         replica = self.replicas[instance] = Replica(manager)
         assert self._tasks is not None
-        self._tasks.start_soon(self._run, instance, replica)
-        await anyio.sleep(1)
+        self._tasks.start_soon(
+            self._run, instance, replica, partial(self._launch, controllers, instance, options)
+        )
         return manager
 
-    async def _run(self, instance: str, replica: Replica) -> None:
+    async def _run(self, instance: str, replica: Replica, again: Callable[[], Manager]) -> None:
         with replica.scope:
-            await replica.manager.run()
+            try:
+                await replica.manager.run()
+            except LeadershipLost:
+                again()  # as a kubelet does
         if self.replicas.get(instance) is replica:
             del self.replicas[instance]
 
