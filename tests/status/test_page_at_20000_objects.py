@@ -7,38 +7,16 @@ import time
 
 from tests.helpers.browsers import Tab
 from tests.helpers.status_pages import NOW, ScriptedManager, row, serving
+from tests.status.page_at_scale import OBJECTS, opened
 from tests.status.page_scenes import many_rows, sample_overview
 
-OBJECTS = 20_000
 SLOW = 5.0
 """How many times slower than promised a busy machine may be."""
-WATCH = """
-window.times = {};
-window.longest = 0;
-const onTasks = list => { for (const task of list.getEntries()) longest = Math.max(longest, task.duration); };
-new PerformanceObserver(onTasks).observe({type: 'longtask', buffered: true});
-const look = () => {
-  const foot = document.querySelector('.foot')?.textContent ?? '';
-  const row = document.querySelector('.row')?.textContent;
-  const hasAll = foot.startsWith('20,000 of 20,000 objects') && !foot.includes('more');
-  if (!times.rows && row) times.rows = performance.now();
-  if (!times.all && hasAll) times.all = performance.now();
-  if (!times.change && row?.includes('just now')) times.change = Date.now();
-  requestAnimationFrame(look);
-};
-requestAnimationFrame(look);
-"""
-
-
-async def opened(tab: Tab, manager: ScriptedManager) -> None:
-    await tab.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
-    await tab.open(f"{manager.url}#/objects")
-    await tab.until("window.times?.all", seconds=30)
 
 
 async def test_rows_are_painted_within_a_second_and_all_objects_soon_after(tab: Tab) -> None:
     async with serving(ScriptedManager(many_rows(OBJECTS, first=1), sample_overview())) as manager:
-        await opened(tab, manager)
+        await opened(tab, manager.url)
         times = await tab.evaluate("times")
         print(
             f"\nfirst rows after {times['rows']:.0f} ms, all {OBJECTS:,} objects after {times['all']:.0f} ms"
@@ -49,7 +27,7 @@ async def test_rows_are_painted_within_a_second_and_all_objects_soon_after(tab: 
 
 async def test_a_change_is_painted_within_100_ms(tab: Tab) -> None:
     async with serving(ScriptedManager(many_rows(OBJECTS, first=1), sample_overview())) as manager:
-        await opened(tab, manager)
+        await opened(tab, manager.url)
         took = []
         for number in range(10):
             await tab.evaluate("times.change = 0")
@@ -65,7 +43,7 @@ async def test_a_change_is_painted_within_100_ms(tab: Tab) -> None:
 
 async def test_a_burst_of_changes_while_scrolling_does_not_make_it_stutter(tab: Tab) -> None:
     async with serving(ScriptedManager(many_rows(OBJECTS, first=1), sample_overview())) as manager:
-        await opened(tab, manager)
+        await opened(tab, manager.url)
         await tab.evaluate("window.longest = 0")
         for batch in range(10):
             changed = many_rows(500, first=1 + 500 * batch)
@@ -84,7 +62,7 @@ async def test_a_burst_of_changes_while_scrolling_does_not_make_it_stutter(tab: 
 
 async def test_a_search_among_all_objects_answers_while_it_is_typed(tab: Tab) -> None:
     async with serving(ScriptedManager(many_rows(OBJECTS, first=1), sample_overview())) as manager:
-        await opened(tab, manager)
+        await opened(tab, manager.url)
         await tab.press("/")
         await tab.until("document.activeElement.id === 'search'")
         took = await tab.evaluate("""(async () => {
