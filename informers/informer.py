@@ -95,6 +95,7 @@ class Informer:
         self._tasks: Tasks | None = None
         self._last_event: datetime.datetime | None = None
         self._skipped = 0
+        self.tapped = False
         self._tap: InformerTap | None = None
         self._parts = {part: self._part(part) for part in self.store.parts}
 
@@ -230,6 +231,11 @@ class Informer:
         else:
             await self._tap.wait(partial(self._wait, reached, seconds))
         return reached()
+
+    async def look(self) -> None:
+        """Let a tap know that the store is about to be read, if it is `tapped`."""
+        if self._tap is not None:
+            await self._tap.look()
 
     async def _wait(self, reached: Callable[[], bool], seconds: float) -> None:
         with anyio.move_on_after(seconds):
@@ -396,7 +402,7 @@ class Informer:
 
     def tapped_by(self, tap: InformerTap) -> None:
         """Pass all that it reads, and all that comes of it, to `tap`; to be called before it runs."""
-        self._tap = tap
+        self._tap, self.tapped = tap, True
         for part in self._parts.values():
             part.sink.tap = tap
 

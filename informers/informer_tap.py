@@ -16,5 +16,8 @@ class InformerTap(Protocol):
     def applied(self, part: str, output: Output) -> None:
         """The store is about to change so, in the part of that namespace."""
 
+    async def look(self) -> None:
+        """The running task is about to read the store; it reads when this returns."""
+
     async def wait(self, wait: Callable[[], Awaitable[None]]) -> None:
         """Carry out a wait of the running task for the store; it goes on when this returns."""

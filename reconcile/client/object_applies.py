@@ -78,6 +78,8 @@ class ObjectApplies:
             saw_all = informer.mark_applies(place.field_manager)
             if core.journal.doubts(resource, key):
                 await self.reads.settle(resource, key)
+            if informer.tapped:
+                await informer.look()
             store = informer.store
             cached = store.get(key)
             # Mostly the one mark of an object is that of the intent: nothing else is looked at then.

@@ -51,6 +51,8 @@ class ObjectReads:
             return await self._live(resource, key, Snapshot.from_json)
         if core.journal:
             await self.settle(resource)
+        if informer.tapped:
+            await informer.look()
         stored = informer.store.get(key)
         if resource.kind == "Secret":  # `note_secrets` asks again; most reads need not call it
             core.note_secrets(resource, stored)
@@ -80,6 +82,8 @@ class ObjectReads:
         informer = None if live or fields else core.informer(resource, namespace)
         if informer is not None:
             await self.settle(resource)
+            if informer.tapped:
+                await informer.look()
             candidates = self._cached(informer, namespace, owner, index)
         elif index is not None and index[0] in core.indexed.indexes:
             everything = await self._all_pages(resource, namespace, labels, fields)

@@ -136,11 +136,8 @@ class Assembly:
 
     def _cluster(self, name: str, transport: Transport, cache: Cache) -> ManagedCluster:
         options = self._options
-        through, clock, recorder = (
-            self._transport_of_runs(transport, cache),
-            options["clock"],
-            self._recording,
-        )
+        through, clock = self._transport_of_runs(transport, cache), options["clock"]
+        recorder = self._recording
         if recorder is not None:
             through, clock = recorder.transport(name, through), recorder.clock(clock)
         client = Client(
@@ -189,14 +186,15 @@ class Assembly:
         timeout = for_controller(options["timeout"], name, controller.timeout, DEFAULT_TIMEOUT)
         label = f"{cluster}/{name}" if cluster else name
         metrics = None if self._metrics is None else self._metrics.controller(label, workers)
+        writer, blocking = client, self._blocking
+        if self._recording is not None:
+            writer, blocking = self._recording.unrecorded(client), self._recording.blocking(blocking)
         executor = self._executors(
             controller,
             client,
-            recorder_of(
-                controller, client if self._recording is None else self._recording.unrecorded(client)
-            ),
+            recorder_of(controller, writer),
             log,
-            self._blocking,
+            blocking,
             timeout,
             client_of=(lambda other: self.clusters.of(other).client) if cluster else None,
             on_wait=None if metrics is None else metrics.caught_up,

@@ -94,10 +94,14 @@ class Changed(_Event, tag=4):
 
 
 class Woke(_Event, tag=5):
-    """A run has waited for the cache, or for blocking code, and goes on."""
+    """A run has waited for a cache, or for blocking code, and goes on.
+
+    Or, with a `look` from 0 on: with that look into a cache it saw what had changed since its last event.
+    """
 
     at: int
     run: int
+    look: int = -1
 
 
 class Ended(_Event, tag=6):

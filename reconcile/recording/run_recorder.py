@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+import structlog
 from attrs import define, field
 
 from informers import Clock, Informer, Response, Snapshot, Transport
@@ -30,11 +31,14 @@ from informers.reflector_state import (
 from informers.transport import HttpRequest, PassingTransport, StreamingResponse
 from reconcile.client import redaction
 from reconcile.client.client import Client
+from reconcile.controller.blocking import Ask, Blocking
 from reconcile.controller.run_result import RunResult
 from reconcile.recording import event_masks
 from reconcile.recording.recorded_events import Changed, Ended, Noted, Woke, resource_text
 from reconcile.recording.recording_file import RecordingFile
 from reconcile.runs.run_request import Cause, Request
+
+R = TypeVar("R")
 
 _MOST_CHANCE = 10_000
 """Values that a run takes from the clock and that are recorded; a run that takes more cannot be replayed."""
@@ -51,6 +55,8 @@ class RunRecorder:
     file: RecordingFile
     _began: float = field(init=False)
     _time: Callable[[], float] = field(init=False)
+    changes: int = field(default=0, init=False)
+    """How many changes of caches were recorded."""
     _runs: int = field(default=0, init=False)
     _caches: list["_Tap"] = field(factory=list, init=False)
 
@@ -70,6 +76,29 @@ class RunRecorder:
     def clock(self, inner: Clock) -> Clock:
         """The clock of the clients of runs."""
         return _RecordingClock(inner)
+
+    def blocking(self, inner: Blocking) -> Blocking:
+        """Where the blocking calls of runs are executed."""
+        return _RecordingBlocking(self, inner)
+
+    def woke(self) -> None:
+        """Record that the run of the calling code has waited for something here, and goes on."""
+        run = _here.get()
+        if run is not None and not run.over:
+            run.seen = self.changes
+            event = Woke(self.at, run.number)
+            self.file.add(lambda masks: event, _SMALL)
+
+    def look(self) -> None:
+        """Record that the run of the calling code looks into a cache, if that is not what it last saw."""
+        run = _here.get()
+        if run is None or run.over:
+            return
+        number, run.looks = run.looks, run.looks + 1
+        if run.seen != self.changes:
+            run.seen = self.changes
+            event = Woke(self.at, run.number, number)
+            self.file.add(lambda masks: event, _SMALL)
 
     def unrecorded(self, client: Client) -> Client:
         """What writes for a client of runs outside of them: Events, which a task of its own sends."""
@@ -110,6 +139,9 @@ class RunRecorder:
 class _Run:
     recorder: RunRecorder
     number: int
+    seen: int = 0
+    """The changes of caches before its last event: it has seen these, wherever replay is."""
+    looks: int = 0
     requests: int = 0
     chance: list[Any] = field(factory=list)
     over: bool = False
@@ -157,7 +189,7 @@ class _Observer:
         if recorder.file.ended:
             return None
         recorder.rotate()
-        run = _Run(recorder, recorder.next_run())
+        run = _Run(recorder, recorder.next_run(), recorder.changes)
         place = (recorder.at, run.number, self.cluster, self.controller, request.namespace, request.name)
         # Copied: what runs on may change a list of causes, but not the causes.
         recorder.file.add(partial(event_masks.began, *place, attempt, epoch, tuple(causes)), 2 * _SMALL)
@@ -219,6 +251,7 @@ class _RecordingTransport(PassingTransport):
     ) -> None:
         if run.over:
             return
+        run.seen = self._recorder.changes
         kept = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
         recorder, secrets = self._recorder, _secrets_seen()
         place = recorder.at, run.number, number
@@ -227,6 +260,7 @@ class _RecordingTransport(PassingTransport):
 
     def _failed(self, run: _Run, number: int, request: HttpRequest, error: Exception) -> None:
         if not run.over:
+            run.seen = self._recorder.changes
             name, message = type(error).__name__, str(error)
             place = self._recorder.at, run.number, number
             event = partial(event_masks.failed, *place, name, message, _secrets_seen())
@@ -267,6 +301,41 @@ class _RecordingClock:
         return self.inner.suspended()
 
 
+# --- blocking code ----------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class _RecordingBlocking:
+    """Records where the loop carries out what blocking code asks for, and where that code has ended."""
+
+    recorder: RunRecorder
+    inner: Blocking
+
+    async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
+        try:
+            return await self.inner.call(function, log)
+        finally:
+            self.recorder.woke()
+
+    async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
+        woke = self.recorder.woke
+
+        def recorded(ask: Ask) -> R:
+            def ask_noted(call: Callable[[], Awaitable[Any]], /) -> Any:
+                async def answer() -> Any:
+                    woke()
+                    return await call()
+
+                return ask(answer)
+
+            return function(ask_noted)
+
+        try:
+            return await self.inner.call_with_loop(recorded, log)
+        finally:
+            woke()
+
+
 # --- caches -----------------------------------------------------------------------------------------------
 
 
@@ -294,6 +363,7 @@ class _Tap:
             self._read.clear()
             return
         self.recorder.rotate()
+        self.recorder.changes += 1
         self.staging = isinstance(output, StageObjects | UnstageObject)
         event = Changed(self.recorder.at, self.cluster, self.resource, part, "")
         size = _SMALL
@@ -321,12 +391,12 @@ class _Tap:
         known = self._read.pop(id(snapshot), None)
         return snapshot.raw if known is None else known[1]
 
+    async def look(self) -> None:
+        self.recorder.look()
+
     async def wait(self, wait: Callable[[], Awaitable[None]]) -> None:
         await wait()
-        run = _here.get()
-        if run is not None and not run.over:
-            event = Woke(self.recorder.at, run.number)
-            self.recorder.file.add(lambda masks: event, _SMALL)
+        self.recorder.woke()
 
     def stored(self) -> list[tuple[Any, int]]:
         """The content of its store, as events for the beginning of a file."""

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import anyio
+import anyio.lowlevel
 import msgspec
+import structlog
 from attrs import define, field
 
 from informers import (
@@ -30,10 +32,12 @@ from informers.reflector_state import Output
 from informers.transport import HttpRequest, StreamingResponse
 from reconcile.client.diff import merged
 from reconcile.client.guarded_writes import NotLeading
+from reconcile.controller.blocking import Ask, InStep
 from reconcile.recording.event_masks import place_in
 from reconcile.recording.recorded_events import Answered
 from reconcile.testing.recorded_runs.run_traces import Exchange, RunTrace, content_of
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -50,6 +54,9 @@ class ReplayedRun:
     """The numbers of the recorded requests that it sent, in the order in which it sent them."""
     new: list[HttpRequest] = field(factory=list, init=False)
     _answers: dict[int, anyio.Event] = field(factory=dict, init=False)
+    waits_by_itself: bool = field(default=False, init=False)
+    """Whether it waits for a cache where the recorded run did not."""
+    _looks: int = field(default=0, init=False)
     _waits: int = field(default=0, init=False)
     _waited: int = field(default=0, init=False)
     _wake: anyio.Event = field(factory=anyio.Event, init=False)
@@ -101,14 +108,27 @@ class ReplayedRun:
         """Wait for a cache until replay has come to where the recorded run went on; else by `wait`."""
         number, self._waits = self._waits, self._waits + 1
         if self.diverged or number >= self.trace.waits:
-            await wait()
+            # The same code gets here where a timer of its own was late, and the cache was no longer behind.
+            self.waits_by_itself = True
+            try:
+                await wait()
+            finally:
+                self.waits_by_itself = False
             return
         while self._waited <= number:
             await self._wake.wait()
 
-    def pass_wait(self) -> None:
-        """Note that replay has come to where the recorded run went on after it had waited for a cache."""
-        self._waited += 1
+    async def look(self) -> None:
+        """Wait until replay has come to where the recorded run looked into a cache."""
+        number, self._looks = self._looks, self._looks + 1
+        while number in self.trace.looks and not self.diverged:
+            await self._wake.wait()
+
+    def pass_wait(self, look: int) -> None:
+        """Note that replay has come to where the recorded run went on, or looked into a cache."""
+        if look < 0:
+            self._waited += 1
+        self.trace.looks.discard(look)
         self._wake.set()
         self._wake = anyio.Event()
 
@@ -168,9 +188,49 @@ class ReplayTap:
     def applied(self, part: str, output: Output) -> None:
         """Nothing to note."""
 
+    async def look(self) -> None:
+        if (run := replayed.get()) is not None:
+            await run.look()
+
     async def wait(self, wait: Callable[[], Awaitable[None]]) -> None:
         run = replayed.get()
         await (wait() if run is None else run.wait(wait))
+
+
+@define(eq=False)
+class ReplayBlocking:
+    """Executes blocking code in step; what it asks the loop for, and its end, are where they were."""
+
+    _in_step: InStep = field(factory=InStep, init=False)
+
+    async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
+        try:
+            return await self._in_step.call(function, log)
+        finally:
+            await _turn()
+
+    async def call_with_loop(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
+        def in_turn(ask: Ask) -> R:
+            def ask_in_turn(call: Callable[[], Awaitable[Any]], /) -> Any:
+                async def answer() -> Any:
+                    await _turn()
+                    return await call()
+
+                return ask(answer)
+
+            return function(ask_in_turn)
+
+        try:
+            return await self._in_step.call_with_loop(in_turn, log)
+        finally:
+            await _turn()
+
+
+async def _turn() -> None:
+    """Wait until replay has come to where the recorded run went on here."""
+    run = replayed.get()
+    if run is not None:
+        await run.wait(anyio.lowlevel.checkpoint)
 
 
 @define(eq=False)

@@ -29,7 +29,6 @@ from informers.reflector_state import (
     UnstageObject,
 )
 from reconcile.client.client import Client
-from reconcile.controller.blocking import InStep
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.reconcile_run import RunExecutor
@@ -52,6 +51,7 @@ from reconcile.runs.run_request import Cause, Request
 from reconcile.storms import Echoes
 from reconcile.testing.recorded_runs.replay_report import ReplayReport
 from reconcile.testing.recorded_runs.replayed_world import (
+    ReplayBlocking,
     ReplayClock,
     ReplayedRun,
     ReplayTap,
@@ -184,7 +184,7 @@ class _Replay:
             client,
             _SilentRecorder(client, controller.name),
             get_logger(f"reconcile.replay.{controller.name}"),
-            InStep(),
+            ReplayBlocking(),
             float(seconds or controller.timeout or DEFAULT_TIMEOUT),
             client_of=self._clients.__getitem__ if cluster else None,
             debug=bool(options.get("debug")),
@@ -214,7 +214,7 @@ class _Replay:
                     active.run.pass_answer(event.number)
                     await anyio.sleep(_MOMENT)
                 case Woke() if (active := self._active.get(event.run)) is not None:
-                    active.run.pass_wait()
+                    active.run.pass_wait(event.look)
                     await anyio.sleep(_MOMENT)
                 case Ended():
                     traces.done_with(event.run)
@@ -240,7 +240,7 @@ class _Replay:
         output = _output_of(event, informer)
         if output is not None:
             await informer.carry_out(event.part, output)
-        if any(active.run.diverged for active in self._active.values()):
+        if any(active.run.waits_by_itself for active in self._active.values()):
             await self._wake()
 
     async def _fill(self, event: Stored) -> None:

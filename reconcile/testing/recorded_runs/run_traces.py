@@ -53,6 +53,8 @@ class RunTrace:
     began: Began
     exchanges: list[Exchange] = field(factory=list)
     waits: int = 0
+    looks: set[int] = field(factory=set)
+    """Which of its looks into caches have an event of their own."""
     ended: Ended | None = None
 
 
@@ -100,7 +102,10 @@ class RunTraces(Iterator[TimedEvent]):
                     exchange.answered, exchange.answered_as = event, self._count
             case Woke():
                 if (trace := self._open.get(event.run)) is not None:
-                    trace.waits += 1
+                    if event.look < 0:
+                        trace.waits += 1
+                    else:
+                        trace.looks.add(event.look)
             case Ended():
                 if (trace := self._open.get(event.run)) is not None:
                     trace.ended = event
