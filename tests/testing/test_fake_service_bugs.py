@@ -24,6 +24,7 @@ from reconcile.testing import (
     Wait,
     When,
     World,
+    explore,
     fuzz,
     replay,
     seeds,
@@ -252,3 +253,32 @@ def test_a_run_with_a_service_is_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert len(digests) == 1
+
+
+EXPLORED = {
+    "no idempotency key": scenario(without_a_key, close, NEW),
+    "a crash before what was made is written down": BUGS["a crash before what was made is written down"][0],
+}
+
+
+@pytest.mark.rule("sim-services")
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("no idempotency key", 0),
+        ("no idempotency key", 1),
+        ("a crash before what was made is written down", 0),
+    ],
+)
+def test_exploring_all_schedules_finds_mistakes_around_a_service(name: str, lost: int) -> None:
+    with pytest.raises(Broken) as broken:
+        explore(EXPLORED[name], crashes=1 - lost, lost_answers=lost, seconds=50)
+    assert broken.value.rules & {"doubles", "leaks"}
+    assert "//billing/accounts" in str(broken.value)
+
+
+@pytest.mark.rule("sim-services")
+def test_an_operator_of_a_service_is_explored_whole_with_a_crash_and_a_lost_answer() -> None:
+    report = explore(scenario(with_a_key, close, NEW, Delete(WEB)), crashes=1, lost_answers=1, seconds=50)
+    print(f"\nan account, one crash, one lost answer: {report}")
+    assert report.exhaustive

@@ -212,6 +212,13 @@ async def test_answers_that_came_over_a_real_socket_are_recorded_decoded_and_wit
     assert "c00kie" not in str(exchanges)
 
 
+def test_an_answer_that_is_nested_absurdly_is_not_kept() -> None:
+    recorder = ServiceRecorder(frozenset(), 10)
+    for depth in (10, 500, 100_000):
+        recorder.add("GET", "/", b"", 200, b"[" * depth + b"]" * depth)
+    assert [one.answer is None for one in recorder.recorded().exchanges] == [False, True, True]
+
+
 def test_only_the_first_answers_of_many_are_kept(tmp_path: Path) -> None:
     with record_service(tmp_path / "few.jsonl", most=2) as recorder:
         for number in range(5):
@@ -231,6 +238,10 @@ HEAD = '{"format":"reconcile-runtime/service-answers","version":1}\n'
         (HEAD + '{"method":"GET","path":"/a"}', "line 2: Object missing required field `status`"),
         (HEAD + '{"method":"GET","path":"/a","status":"x"}', "line 2: Expected `int`, got `str`"),
         (HEAD + "[" * 100_000, "line 2: "),
+        (
+            HEAD + '{"method":"GET","path":"/","status":200,"answer":' + "[" * 300 + "]" * 300 + "}",
+            "line 2: nested deeper than 50",
+        ),
         (HEAD + '{"method":"GET","path":"/a","status":200}\n{"meth', "line 3: Input data was truncated"),
     ],
 )

@@ -18,6 +18,7 @@ FORMAT: Final = "reconcile-runtime/service-answers"
 VERSION: Final = 1
 MOST_BYTES: Final = 64 << 20
 MOST_EXCHANGES: Final = 10_000
+DEEPEST: Final = 50
 PROSE: Final = ("message", "detail", "description", "title")
 """Fields for people, whose words need not be the same."""
 _DAY: Final = 86_400.0
@@ -69,7 +70,11 @@ class RecordedService:
         if head.format != FORMAT or head.version != VERSION:
             raise ValueError(f"{file} is {head.format} {head.version}, expected {FORMAT} {VERSION}")
         numbered = enumerate(lines[1:], 2)
-        return cls(tuple(_decoded(RecordedExchange, line, file, number) for number, line in numbered))
+        exchanges = tuple(_decoded(RecordedExchange, line, file, number) for number, line in numbered)
+        for number, exchange in enumerate(exchanges, 2):
+            if is_deep([exchange.body, exchange.answer]):
+                raise ValueError(f"{file}, line {number}: nested deeper than {DEEPEST}")
+        return cls(exchanges)
 
     def write(self, path: str | Path) -> None:
         """Write the file, readable by its owner alone, in place of another at once."""
@@ -164,15 +169,9 @@ class _Names:
         if isinstance(real, dict) and isinstance(fake, dict):
             for name in sorted(real.keys() | fake.keys()):
                 if name not in self.ignored:
-                    here = f"{path}.{name}"
                     pair = real.get(name, _MISSING), fake.get(name, _MISSING)
-                    if (
-                        name in self.prose
-                        and all(isinstance(one, str) for one in pair)
-                        and _MISSING not in pair
-                    ):
-                        continue
-                    yield from self.compared(*pair, here)
+                    if name not in self.prose or not _are_texts(pair):
+                        yield from self.compared(*pair, f"{path}.{name}")
         elif isinstance(real, list) and isinstance(fake, list):
             if len(real) != len(fake):
                 yield f"{path} has {len(real)} elements, that of the fake {len(fake)}"
@@ -196,6 +195,21 @@ class _Names:
             return False  # one value of the fake cannot stand for two
         self._known[real] = fake
         return True
+
+
+def _are_texts(pair: tuple[Any, Any]) -> bool:
+    return _MISSING not in pair and all(isinstance(one, str) for one in pair)
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a JSON value is nested deeper than any service nests it."""
+    level, depth = [value], 0
+    while level and depth <= DEEPEST:
+        lists = [
+            one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)
+        ]
+        level, depth = [item for items in lists for item in items], depth + 1
+    return bool(level)
 
 
 def texts_in(value: Any) -> Iterator[str]:

@@ -16,6 +16,7 @@ from reconcile.testing.fake_services.recorded_service import (
     MOST_EXCHANGES,
     RecordedExchange,
     RecordedService,
+    is_deep,
     texts_in,
 )
 
@@ -244,11 +245,12 @@ def _query(target: str) -> list[tuple[str, str]]:
 
 
 def _json(content: bytes) -> Any:
-    """The JSON of a body; None for any other."""
+    """The JSON of a body; None for any other, and for one that is nested absurdly."""
     try:
-        return msgspec.json.decode(content) if content else None
+        value = msgspec.json.decode(content) if content else None
     except (msgspec.DecodeError, RecursionError):
         return None
+    return None if is_deep(value) else value
 
 
 def _scalars(value: Any) -> Iterator[str]:
