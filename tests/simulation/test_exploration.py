@@ -27,7 +27,17 @@ from reconcile.testing.exploration.schedule_graph import Visit
 from reconcile.testing.exploration.schedule_state import Touched
 from reconcile.testing.scenario_runner import ScenarioRunner
 from tests.simulation import toys
-from tests.simulation.tiny_worlds import EAST, RYE, TINY, Enumeration, beds, beds_and_crops, crops, end_of
+from tests.simulation.tiny_worlds import (
+    EAST,
+    RYE,
+    THREE_OBJECTS,
+    TINY,
+    Enumeration,
+    beds,
+    beds_and_crops,
+    crops,
+    end_of,
+)
 from tests.simulation.toys import Plot, scenario
 
 COUNTED = ("a race", "a child", "a crash", "two controllers", "memory")
@@ -64,6 +74,14 @@ def test_reduction_saves_most_runs_and_no_schedule() -> None:
     assert str(report).startswith(f"all {report.schedules} schedules ({report.runs} runs")
     assert report.schedules is not None
     assert report.schedules > 20 * report.runs
+
+
+@pytest.mark.rule("sim-explore")
+def test_two_controllers_and_three_objects_are_explored_whole_with_a_crash() -> None:
+    report = explore(THREE_OBJECTS, crashes=1, seconds=SECONDS)
+    assert report.exhaustive
+    assert report.schedules is not None
+    assert report.schedules > 100 * report.runs
 
 
 WORLDS = st.builds(

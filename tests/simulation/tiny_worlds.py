@@ -58,6 +58,9 @@ def remembering() -> Controller[Plot]:
     return Controller(Plot, keep, owns=[ConfigMap], name="beds")
 
 
+THREE_OBJECTS = Scenario(controllers=beds_and_secrets, steps=[Apply(EAST), RYE])
+"""Two controllers, of a plot, its bed and its secret, and a second spec."""
+
 TINY: Mapping[str, tuple[Scenario, int, int]] = {
     # with so many crashes and lost answers
     "a race": (Scenario(controllers=crops, steps=[Apply(EAST), Wait(1), RYE]), 0, 0),

@@ -169,7 +169,7 @@ class ScheduleState:
         if transition.run is not None and transition.kind != "send":
             seen, versions, uids = further[transition.run] = [transition.kind], {}, []
             if answer is not None:
-                body = msgspec.json.decode(answer.body) if answer.body else None
+                body = _decoded(answer.body)
                 digest, uids[:] = self._digests.content_of(body)
                 seen.append((answer.status, digest))
                 self._note_versions(body, versions)
@@ -401,6 +401,14 @@ class ScheduleState:
 def _runners(process: ManagerProcess) -> Iterator[Runner[Any]]:
     assembly = None if process.manager is None else process.manager._assembly
     return iter(()) if assembly is None else iter(assembly.clusters.runners)
+
+
+def _decoded(body: bytes) -> Any:
+    """The JSON of an answer, or its text: logs and probes answer with any."""
+    try:
+        return msgspec.json.decode(body) if body else None
+    except msgspec.DecodeError:
+        return body.decode(errors="replace")
 
 
 def _resource_of(informer: Informer) -> StorageKey:
