@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each sets up what it needs, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench pictures compared fuzz chaos kills soak sweep shards alerts coverage mutants newcomer uvloop lock rules clean
+.PHONY: help setup run test check docs format bench pictures compared fuzz chaos kills laboratory soak sweep shards alerts coverage mutants newcomer uvloop lock rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -56,6 +56,9 @@ chaos: setup-test ## half an hour of lies, kills and freezes between two replica
 KILLS ?= 200
 kills: setup-test ## the durable server under SIGKILL, 200 times, each compared with what clients were told; KILLS=20 for a part
 	@KILLS=$(KILLS) $(BIN)/python -m pytest -s -q tests/embedded/test_durable_kills.py $(ARGS)
+
+laboratory: setup-test ## the full form of proofs of the test kit: 1,000 recorded runs of each bundled controller, replayed
+	@RECORDED_RUNS=1000 $(BIN)/python -m pytest -s -q -p no:logging tests/recording/test_replayed_controllers.py $(ARGS)
 
 soak: setup-test ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)
