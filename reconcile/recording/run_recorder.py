@@ -42,6 +42,8 @@ R = TypeVar("R")
 
 _MOST_CHANCE = 10_000
 """Values that a run takes from the clock and that are recorded; a run that takes more cannot be replayed."""
+_MOST_READ = 20_000
+"""States of objects whose JSON is kept until it is known what becomes of them."""
 _SMALL = 100
 _KEPT_HEADERS = ("retry-after",)
 
@@ -355,8 +357,11 @@ class _Tap:
         self.resource = resource_text(self.informer.resource)
 
     def read(self, raw: bytes, snapshot: Snapshot) -> None:
-        if not self.recorder.file.ended:
-            self._read[id(snapshot)] = snapshot, raw
+        if self.recorder.file.ended:
+            return
+        if len(self._read) >= _MOST_READ:
+            self._read.clear()  # states of which nothing came; what comes of others is recorded as it is stored
+        self._read[id(snapshot)] = snapshot, raw
 
     def applied(self, part: str, output: Output) -> None:
         if self.recorder.file.ended:
