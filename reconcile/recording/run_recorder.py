@@ -360,7 +360,7 @@ class _Tap:
         if self.recorder.file.ended:
             return
         if len(self._read) >= _MOST_READ:
-            self._read.clear()  # states of which nothing came; what comes of others is recorded as it is stored
+            self._read.clear()  # nothing came of most: what still does is recorded as it is stored
         self._read[id(snapshot)] = snapshot, raw
 
     def applied(self, part: str, output: Output) -> None:
