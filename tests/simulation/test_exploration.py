@@ -64,7 +64,7 @@ def test_there_are_as_many_schedules_as_an_enumeration_without_reduction_plays(n
     enumeration.play(most=1_000)
     report = searched(told, crashes, lost).report()
     assert report.schedules == enumeration.schedules
-    assert report.runs <= enumeration.schedules
+    assert report.runs <= 1 + enumeration.schedules  # the usual one is played whole before
     assert len(enumeration.ends) == 1
 
 
