@@ -57,6 +57,8 @@ def _plans(scenario: Scenario, seed: int) -> Iterator[FaultPlan]:
 def _lost(run: ScenarioRun) -> Iterator[Violation]:
     """What existed when the process died, and was deleted before anybody did anything else."""
     (process,) = run.world.processes
+    if not process.deaths:  # it never came to rest
+        return
     died = process.deaths[0].at
     until = min((act.at for act in run.world.acts if act.at > died), default=float("inf"))
     there: set[str] = set()

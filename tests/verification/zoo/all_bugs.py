@@ -8,6 +8,7 @@ from tests.verification.zoo import (
     orders_of_runs,
     outside_worlds,
     several_faults,
+    spec_handling,
     stale_restarts,
     stale_states,
     unobserved_states,
@@ -23,6 +24,7 @@ ZOO: Sequence[BugPattern] = (
     *several_faults.BUGS,
     *outside_worlds.BUGS,
     *liveness.BUGS,
+    *spec_handling.BUGS,
 )
 
 BY_NAME = {bug.name: bug for bug in ZOO}

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
-from reconcile import Client, Context, Controller, LabelSelector, Object, ObjectMeta, resource
+from reconcile import Client, Condition, Context, Controller, LabelSelector, Object, ObjectMeta, resource
 from reconcile.kinds import (
     ConfigMap,
     Pod,
@@ -36,6 +36,7 @@ class ClusterStatus:
     replicas: int = 0
     version: str = ""
     observed_generation: int | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 @resource("zoo.example.com/v1")
@@ -128,7 +129,7 @@ def volume(ctx: Context[Cluster], number: int) -> ConfigMap:
 def stateful_set(ctx: Context[Cluster]) -> StatefulSet:
     labels = {"app": ctx.object.name}
     template = PodTemplate(ObjectMeta(labels=labels), PodSpec(containers=[{"name": "db", "image": "db"}]))
-    spec = StatefulSetSpec(LabelSelector(labels), template, replicas=ctx.object.spec.replicas)
+    spec = StatefulSetSpec(LabelSelector(labels), template, replicas=1)
     made = StatefulSet(metadata=part(ctx, "set"), spec=spec)
     return with_owner(made, ctx.object, controller=True)
 

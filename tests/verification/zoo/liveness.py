@@ -3,7 +3,17 @@
 from reconcile import Context, Controller, Result
 from reconcile.kinds import ConfigMap, Pod
 from reconcile.simulation import Delays
-from reconcile.testing import Apply, Fault, FaultPlan, Refuse, Scenario, When
+from reconcile.testing import (
+    Apply,
+    Fault,
+    FaultPlan,
+    Refuse,
+    Scenario,
+    When,
+    leads_to,
+    ready_or_failed,
+    spec_changed,
+)
 from tests.verification.zoo.kinds import DB, Cluster, becomes, config_map, pod, scenario
 from tests.verification.zoo.patterns import BugPattern
 
@@ -60,6 +70,21 @@ def never_tries_again(mended: bool) -> Scenario:
     return Scenario(controllers=make, steps=[Apply(DB), becomes(version="2")])
 
 
+def gives_up_without_a_word(mended: bool) -> Scenario:
+    async def keep(ctx: Context[Cluster]) -> None:
+        ctx.status(observed_generation=ctx.object.metadata.generation)
+        if ctx.object.spec.version == "1":
+            ctx.condition("Ready", True, reason="Configured")
+            ctx.remove_condition("Stalled")
+        else:
+            ctx.condition("Ready", False, reason="Waiting")
+            if mended:
+                ctx.condition("Stalled", True, reason="UnknownVersion")
+
+    owed = [leads_to(spec_changed(Cluster), ready_or_failed)]
+    return scenario(keep, Apply(DB), becomes(version="2"), obligations=owed)
+
+
 BUGS = (
     BugPattern(
         name="fight-over-a-field",
@@ -93,5 +118,13 @@ BUGS = (
         scenario=never_tries_again,
         found_by="fuzz",
         witness=FaultPlan([Fault(When("patch", "*/configmaps/*", nth=2), Refuse(500))]),
+    ),
+    BugPattern(
+        name="gives-up-without-a-word",
+        bug="a spec that the controller cannot serve gets neither an error nor an answer",
+        family="liveness",
+        sources=(),
+        scenario=gives_up_without_a_word,
+        found_by="one run",
     ),
 )

@@ -43,6 +43,8 @@ class BugPattern:
     sources: tuple[str, ...]
     scenario: Callable[[bool], Scenario]
     found_by: Tool
+    fields: str = "*"
+    """A pattern of the fields of the spec that it needs, for `transitions`."""
     witness: FaultPlan | None = None
     """A plan that shows a bug which no quick tool finds."""
 
