@@ -57,9 +57,12 @@ KILLS ?= 200
 kills: setup-test ## the durable server under SIGKILL, 200 times, each compared with what clients were told; KILLS=20 for a part
 	@KILLS=$(KILLS) $(BIN)/python -m pytest -s -q tests/embedded/test_durable_kills.py $(ARGS)
 
+TRANSITION_SECONDS ?= 900
 laboratory: setup-test ## proofs of the test kit in full: 1,000 recorded runs of each bundled controller, all tools on all bug patterns
 	@RECORDED_RUNS=1000 $(BIN)/python -m pytest -s -q -p no:logging tests/recording/test_replayed_controllers.py $(ARGS)
 	@LABORATORY=1 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/verification $(ARGS)
+	@TRANSITIONS_IN_FULL=1 TRANSITION_SECONDS=$(TRANSITION_SECONDS) $(BIN)/python -m pytest -s -q --timeout 7200 \
+		tests/testing/test_transitions.py tests/controllers/test_spec_transitions.py $(ARGS)
 
 soak: setup-test ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)

@@ -112,9 +112,11 @@ def selector_faults(selector: LabelSelector, metadata: Mapping[str, Any]) -> Seq
     """An empty selector would match everything; the template's labels have to match."""
     if not selector.match_labels and not selector.match_expressions:
         return ["spec.selector: an empty selector would select every cluster"]
-    if not selector.matches(metadata.get("labels") or {}):
-        return ["spec.template.metadata.labels: do not match spec.selector"]
-    return []
+    try:
+        matches = selector.matches(metadata.get("labels") or {})
+    except ValueError as error:  # the schema cannot say which operators need values
+        return [f"spec.selector.matchExpressions: {error}"]
+    return [] if matches else ["spec.template.metadata.labels: do not match spec.selector"]
 
 
 def _strategy_faults(spec: FleetSpec) -> Sequence[str]:

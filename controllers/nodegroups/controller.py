@@ -83,6 +83,9 @@ async def keep_groups(
         workload_client = ctx.client_of(spec.workload) if spec.workload else ctx.client
         _check(terms, ctx.object.namespace, settings)
     except (BadDiscovery, LookupError) as error:
+        # What was reported of groups stays; where pods have places is not known any more.
+        ctx.status(observed_generation=ctx.object.metadata.generation)
+        ctx.remove_condition("PodsPlaced")
         ctx.condition("Ready", False, reason="InvalidSpec", message=str(error.args[0]))
         return again
     run = SizingRun(ctx, settings, workload_client, ctx.clock.now())

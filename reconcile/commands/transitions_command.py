@@ -19,6 +19,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @click.argument("target", shell_complete=modules)
 @click.option("--budget", metavar="TIME", default="60s", show_default=True, help="How long: 60s, 5m.")
 @click.option("--only", metavar="FIELD", default="*", help="A pattern of the fields to vary: spec.pages.")
+@click.option("--skip", metavar="FIELD", multiple=True, help="A pattern of fields that stay as they are.")
 @click.option(
     "--one-way", metavar="WHAT", multiple=True, help="A plural, or plural.field, that may depend on the past."
 )
@@ -29,6 +30,7 @@ def transitions(
     target: str,
     budget: str,
     only: str,
+    skip: tuple[str, ...],
     one_way: tuple[str, ...],
     without: tuple[str, ...],
     no_pairs: bool,
@@ -53,6 +55,7 @@ def transitions(
                 budget=seconds,
                 pairs=not no_pairs,
                 only=only,
+                skip=skip,
                 one_way=one_way,
                 without=without,
                 seed=seed,

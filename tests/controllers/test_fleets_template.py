@@ -205,3 +205,12 @@ def test_a_selector_may_consist_of_expressions_alone() -> None:
     selector = structure(LabelSelector, {"matchExpressions": [{"key": "a", "operator": "Exists"}]})
     assert selector_faults(selector, {"labels": {"a": "b"}}) == []
     assert selector_faults(selector, {}) == ["spec.template.metadata.labels: do not match spec.selector"]
+
+
+def test_an_expression_that_no_selector_may_have_is_a_fault_and_not_an_error() -> None:
+    selector = structure(LabelSelector, {"matchExpressions": [{"key": "a", "operator": "In"}]})
+    (fault,) = selector_faults(selector, {"labels": {"a": "b"}})
+    assert (
+        fault
+        == "spec.selector.matchExpressions: values: for 'in', 'notin' operators, values set can't be empty"
+    )

@@ -245,6 +245,10 @@ def test_one_way_names_what_may_depend_on_the_past() -> None:
         transitions(wrong, only="spec.text", one_way=["configmaps.metadata"], budget=600)
 
 
+def test_a_field_can_be_left_as_it_is() -> None:
+    assert transitions(made(Text, only_at_creation), skip=["spec", "metadata.labels.*"], budget=600).complete
+
+
 def test_a_rule_can_be_left_out() -> None:
     assert transitions(made(Text, only_at_creation), without=["as-new"], budget=600).complete
 

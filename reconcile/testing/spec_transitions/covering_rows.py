@@ -21,22 +21,29 @@ Pair: TypeAlias = tuple[int, int, int, int]
 class CoveringRows:
     """Iterate to get the rows; `sizes` are how many values each field has.
 
-    `admits` says whether a combination is possible. Pairs that are not, even alone, are `impossible`.
+    `admits` says whether a combination is possible. Pairs that are not, alone or in any row, are
+    `impossible`.
     """
 
     sizes: Sequence[int]
     admits: Callable[[Row], bool]
     pairs: int = field(default=0, init=False)
-    impossible: int = field(default=0, init=False)
+    _refused: set[Pair] = field(factory=set, init=False)
+
+    @property
+    def impossible(self) -> int:
+        """How many pairs are not possible, as far as is known."""
+        return len(self._refused)
 
     def __iter__(self) -> Iterator[Row]:
         open_pairs = self._all_pairs()
-        self.pairs, self.impossible = len(open_pairs), 0
+        self.pairs = len(open_pairs)
+        self._refused.clear()
         while open_pairs:
             first = next(iter(open_pairs))
             seed = {first[0]: first[1], first[2]: first[3]}
             if not self.admits(seed):
-                self.impossible += 1
+                self._refused.add(first)
                 del open_pairs[first]
                 continue
             row = self._grown(seed, open_pairs)
@@ -44,6 +51,7 @@ class CoveringRows:
                 row = self._possible_part(row, seed)
             for pair in pairs_of(row):
                 open_pairs.pop(pair, None)
+                self._refused.discard(pair)  # with a third value it is possible
             yield row
 
     def _all_pairs(self) -> dict[Pair, None]:

@@ -2,6 +2,7 @@
 
 import fnmatch
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ Hides: TypeAlias = Callable[[str, str], bool]
 """Whether the field at a path of the objects of a plural is secret."""
 
 _LONGEST = 600
+_REPEATED = re.compile(r"([^\s-])\1{39,}")
 
 
 @frozen
@@ -29,6 +31,18 @@ class ExpectedObjects:
     """Fields, as `plural.path`, in which the worlds differ."""
     unnamed: frozenset[str]
     """Plurals whose objects have other names under each seed: they are compared without their names."""
+
+
+def in_order(body: Any) -> Any:
+    """The object with its conditions by type: they are a map, whose order depends on the past."""
+    status = body.get("status") if isinstance(body, Mapping) else None
+    if not isinstance(status, Mapping):
+        return body
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list) or not all(isinstance(one, Mapping) for one in conditions):
+        return body
+    by_type = sorted(conditions, key=lambda one: str(one.get("type")))
+    return {**body, "status": {**status, "conditions": by_type}}
 
 
 def expected_objects(worlds: Sequence[LeftObjects]) -> ExpectedObjects:
@@ -122,6 +136,11 @@ def _other_number(subject: EndStateSubject, here: int, there: int) -> str:
 def name_of(subject: EndStateSubject) -> str:
     plural, namespace, name = subject
     return f"{plural} {namespace}/{name}" if namespace else f"{plural} {name}"
+
+
+def shortened(text: str) -> str:
+    """The text without its many equal characters in a row, which long values consist of."""
+    return _REPEATED.sub(lambda found: f"{found[1] * 3}… ({len(found[0])} times {found[1]})", text)
 
 
 def shown_value(value: Any) -> str:

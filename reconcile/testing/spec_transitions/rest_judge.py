@@ -15,6 +15,7 @@ from reconcile.testing.spec_transitions.left_worlds import (
     ExpectedObjects,
     Hides,
     LeftObjects,
+    in_order,
     left_over,
     unlike,
 )
@@ -124,7 +125,7 @@ class RestJudge:
         for subject in self._note_originals(world):
             left.setdefault(subject, [])
         return {
-            subject: bodies
+            subject: [in_order(body) for body in bodies]
             for subject, bodies in left.items()
             if subject not in made and (subject[0], subject[2]) not in _OF_A_NAMESPACE
         }
@@ -139,7 +140,7 @@ class RestJudge:
             seen.add((change.resource, change.key))
             if change.old is not None:
                 subject = change.resource[1], change.key.namespace, change.key.name
-                self.originals.setdefault(subject, [plain_object(change.old, {})])
+                self.originals.setdefault(subject, [in_order(plain_object(change.old, {}))])
                 yield subject
 
     def _with_originals(self, objects: LeftObjects) -> LeftObjects:
@@ -154,19 +155,24 @@ class RestJudge:
             yield f"the schema admits what {self.kind.__name__} cannot read: {error}"
 
     def _not_observed(self, world: World) -> Iterator[str]:
-        """A status at rest that is said to be of an earlier spec."""
+        """A status at rest that is of an earlier spec, by its own number or by that of each condition.
+
+        A single condition may be out of date: that is what its own observedGeneration says.
+        """
         for key, stored in self._stored(world):
             body = stored.decode()
             status = body.get("status")
             if not isinstance(status, dict):
                 continue
             generation = body["metadata"].get("generation", 0)
-            told = [("status.observedGeneration", status)]
-            told += [
-                (f"observedGeneration of {one.get('type')}", one) for one in status.get("conditions") or ()
-            ]
-            for where, holder in told:
-                observed = holder.get("observedGeneration")
+            of_conditions = [one.get("observedGeneration") for one in status.get("conditions") or ()]
+            told = {
+                "status.observedGeneration": status.get("observedGeneration"),
+                "observedGeneration of the newest condition": max(
+                    (one for one in of_conditions if isinstance(one, int)), default=None
+                ),
+            }
+            for where, observed in told.items():
                 if isinstance(observed, int) and observed < generation:
                     yield f"{key}: at rest {where} is {observed}, and the generation is {generation}"
 

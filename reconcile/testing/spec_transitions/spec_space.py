@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from reconcile.testing.spec_transitions.covering_rows import Row
+from reconcile.testing.spec_transitions.left_worlds import shortened
 from reconcile.testing.spec_transitions.sample_values import JsonSchema, full_of, least_of
 from reconcile.testing.spec_transitions.spec_slots import SpecSlot, slots_of, value_at, with_value
 from reconcile.testing.spec_transitions.transition_player import InvalidSpec, SpecManifest
@@ -33,7 +34,7 @@ class UnplayedValue:
     refusal: str
 
     def __str__(self) -> str:
-        return f"{self.field} ({self.name}): {self.refusal}"
+        return f"{self.field} ({self.name}): {shortened(self.refusal)}"
 
 
 @frozen
@@ -68,6 +69,7 @@ class SpecSpace:
     schema: JsonSchema
     trial: TrialServer
     only: str = "*"
+    skip: Sequence[str] = ()
     known: Container[frozenset[bytes]] = ()
     """Identities of fields that are varied elsewhere in the same way."""
     slots: Sequence[SpecSlot] = field(init=False)
@@ -78,7 +80,7 @@ class SpecSpace:
     def __attrs_post_init__(self) -> None:
         self.slots = slots_of(self.schema, self.base)
         for slot in self.slots:
-            if _is_chosen(slot, self.only):
+            if _is_chosen(slot, self.only) and not any(_is_chosen(slot, one) for one in self.skip):
                 self._try(slot)
 
     def _try(self, slot: SpecSlot) -> None:

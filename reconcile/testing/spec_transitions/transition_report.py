@@ -1,7 +1,6 @@
 """What was played, and what people read when a change of a spec goes wrong."""
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,14 +11,12 @@ from reconcile.testing.end_state import differences
 from reconcile.testing.run_trace import format_trace
 from reconcile.testing.scenario_modes import Broken
 from reconcile.testing.scenario_runner import ScenarioRun
-from reconcile.testing.spec_transitions.left_worlds import Hides, shown_value
+from reconcile.testing.spec_transitions.left_worlds import Hides, shortened, shown_value
 from reconcile.testing.spec_transitions.spec_space import UnplayedValue
 from reconcile.testing.spec_transitions.transition_player import InvalidSpec, PlayedChain, PlayedSpec
 
 _MOST_UNPLAYED: Final = 10
 _NOTHING: Final = "<nothing>"
-_REPEATED: Final = re.compile(r"([^\s-])\1{39,}")
-"""Long texts are one character, repeated: no reader needs all of them."""
 
 
 @frozen(kw_only=True)
@@ -102,10 +99,7 @@ def broken_transition(specs: Sequence[PlayedSpec], chain: PlayedChain, plural: s
     lines += ["", "The run:", format_trace(chain.run).partition("\n\nWhat is wrong:")[0]]
     if fields := _fields_changed(manifests):
         lines += ["", "To play it again:", *(f"  transitions(..., only={field!r})" for field in fields)]
-    text = _REPEATED.sub(
-        lambda found: f"{found[1] * 3}… ({len(found[0])} times {found[1]})", "\n".join(lines)
-    )
-    return BrokenTransition(chain.run, manifests, text)
+    return BrokenTransition(chain.run, manifests, shortened("\n".join(lines)))
 
 
 def _steps(

@@ -25,6 +25,7 @@ def transitions(
     budget: float = 60.0,
     pairs: bool = True,
     only: str = "*",
+    skip: Sequence[str] = (),
     one_way: Sequence[str] = (),
     without: Iterable[str] = (),
     invariants: bool = False,
@@ -47,7 +48,8 @@ def transitions(
     are about its own steps: they are checked with `invariants=True`.
 
     It ends after `budget` seconds, and says how much it played. `only` is a pattern of fields, such as
-    `spec.pages`. `one_way` names what may depend on the past: plurals, or fields such as
+    `spec.pages`, and `skip` has patterns of those that stay as they are, such as one that pauses the
+    controller. `one_way` names what may depend on the past: plurals, or fields such as
     `sites.status.revision` (`[]` for any item of a list). `without` leaves out rules, and invariants of the
     kit. `seed` decides the order of tasks, the lag of watches and generated names.
 
@@ -74,7 +76,7 @@ def transitions(
         schema = trial.schema()
         known: set[frozenset[bytes]] = set()
         for base in varied.bases(schema, trial):
-            space = SpecSpace(base, schema, trial, only, frozenset(known))
+            space = SpecSpace(base, schema, trial, only, tuple(skip), frozenset(known))
             known.update(one.identity for one in space.fields)
             plays.append(TransitionPlay(player, trial, space, resource.plural, started + budget))
     if not any(play.space.fields or play.space.invalid for play in plays):

@@ -63,5 +63,5 @@ class TrialServer:
             try:
                 self._actor.request("PATCH", path, manifest, _APPLY, query)
             except ApiError as refused:
-                return str(refused)
+                return str(refused).partition(f"{path}: ")[2] or str(refused)
         return ""
