@@ -30,6 +30,8 @@ For what a service outside the cluster has: service and collection, nothing, and
 _VOLATILE = frozenset(SET_BY_SERVER) - {"deletionGracePeriodSeconds"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+_VERSION = re.compile(r"^\d{16}$")
+"""As the embedded server gives them: their first is the time of its start, in microseconds."""
 _PASSING = frozenset({"observedGeneration", "nodeName"})
 _MISSING = "<nothing>"
 _PODS: StorageKey = ("", "pods")
@@ -229,6 +231,7 @@ def _without(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         if value[:1].isdigit():
             value = _ADDRESS.sub("<address>", _TIME.sub("<time>", value))
+            value = _VERSION.sub("<version>", value)
         return _replaced(value, names)
     return value
 

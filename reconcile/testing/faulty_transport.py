@@ -39,6 +39,7 @@ from reconcile.testing.faults import (
 )
 from reconcile.testing.faulty_calls import FaultyCall, OutsideService, concerns
 from reconcile.testing.recorded_requests import RecordedRequest, service_of
+from reconcile.testing.run_records import InjectedFault
 from reconcile.testing.runs_under_way import outside_runs, run_here
 from reconcile.testing.scenario_acts import ScenarioAct
 from reconcile.testing.stream_faults import Backlog, alongside, whole_lines, with_faults
@@ -80,9 +81,9 @@ class RequestGates(Protocol):
 class FaultyTransport(PassingTransport):
     """Passes everything on to `inner`, with the faults of `plan`; without a plan it only records.
 
-    `requests` holds every request in order, `applied` one line for each fault that happened, and with
-    `record_events` `events` the lines of all watches. After a crash the process counts as dead: every
-    request and every chunk of a stream raises `Crash` until `restart()`.
+    `requests` holds every request in order, `injected` the faults that happened, `applied` a line of text for
+    each of them, and with `record_events` `events` the lines of all watches. After a crash the process counts
+    as dead: every request and every chunk of a stream raises `Crash` until `restart()`.
 
     `process` is the number of the manager, from 1 on. `effects` carries out `Meanwhile` and `TimeTravel`;
     a plan with one needs it (ValueError). Requests and streams are held back until
@@ -104,6 +105,7 @@ class FaultyTransport(PassingTransport):
         self.plan = plan
         self.requests: list[RecordedRequest] = []
         self.applied: list[str] = []
+        self.injected: list[InjectedFault] = []
         self.events: list[ReceivedEvent] = []
         self.late_until = 0.0
         self._process = process
@@ -386,6 +388,7 @@ class FaultyTransport(PassingTransport):
 
     def _note(self, call: FaultyCall, fault: What) -> None:
         self.applied.append(f"{loop_time():.3f}s {call.request}: {fault}")
+        self.injected.append(InjectedFault(loop_time(), call.request.path, fault))
 
     def _note_late(self, call: FaultyCall, fault: What) -> None:
         self._note(call, fault)
@@ -394,6 +397,7 @@ class FaultyTransport(PassingTransport):
 
     def _note_call(self, path: str, fault: FailCall, seconds: float) -> None:
         self.applied.append(f"{loop_time():.3f}s call of {path}: {fault}")
+        self.injected.append(InjectedFault(loop_time(), path, fault))
         self.late_until = max(self.late_until, loop_time() + seconds)
 
     def _die(self, call: FaultyCall, *, carried_out: bool) -> NoReturn:

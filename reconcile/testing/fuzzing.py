@@ -1,6 +1,7 @@
 """Random plans, drawn whole before they run, of what users, other controllers and networks may do."""
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from inspect import isclass
 from typing import Any, Literal, get_args, get_origin
@@ -41,10 +42,12 @@ from reconcile.testing.faults import (
     Pause,
     Refuse,
     Repeat,
+    RequestFault,
     SlowReply,
     Stall,
     When,
 )
+from reconcile.testing.guidance.mutation import FaultKinds
 from reconcile.testing.scenario import Scenario
 from reconcile.testing.scenario_acts import (
     DEFAULT_NAMESPACE,
@@ -65,13 +68,18 @@ from reconcile.testing.scenario_acts import (
     manifest_of,
     path_of,
 )
+from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
 from reconcile.testing.strategies import field_values, objects
 from reconcile.webhooks.routes import routes_of
 
+BATCH = 25
+"""Plans that one state machine draws before the next seed."""
+REFERENCES = 2
+"""Runs without faults to compare those under random plans with."""
 STEPS = 8
 """The most acts and faults of one plan."""
 NAMES = ("one", "two")
-_AMONG_REQUESTS = (
+_AMONG_REQUESTS: tuple[RequestFault, ...] = (
     CrashBefore(),
     CrashAfter(),
     LoseReply(),
@@ -86,6 +94,7 @@ _AMONG_REQUESTS = (
     Refuse(504, applied=True),
 )
 _AMONG_SERVICES = (CrashBefore(), CrashAfter(), LoseReply(), SlowReply(2.0), Refuse(504, applied=True))
+_OFTEN_AT_WRITES = _AMONG_REQUESTS[:3]
 _AMONG_STREAMS = (Cut, EndEarly, Expire, Repeat, Hold, Coalesce)
 _AMONG_CALLS = tuple(map(FailCall, get_args(CallFailure)))
 _MOST_LINES = 8
@@ -94,8 +103,37 @@ _LATER = (JumpClock(3600.0), DelayGarbage(5.0))
 _HUGE = 1_000
 
 
-def draw_plans(scenario: Scenario, run: Callable[[FaultPlan], None], *, seed: int, count: int) -> None:
-    """Draw `count` plans and `run` each of them; an error ends the drawing and is raised."""
+@attrs.define(eq=False)
+class DrawnPlans:
+    """Random plans for a scenario, each drawn without regard to how the others ran."""
+
+    scenario: Scenario
+    seed: int
+    runner: ScenarioRunner = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.runner = ScenarioRunner(self.scenario, references=REFERENCES)
+
+    @property
+    def reached(self) -> None:
+        """Nothing is learnt from a run."""
+
+    def least(self) -> Sequence[FaultPlan]:
+        """No plan is kept."""
+        return ()
+
+    def plans(self) -> Iterator[FaultPlan]:
+        """Plans without end; the same `seed` draws the same ones."""
+        for seed in itertools.count(self.seed):
+            yield from drawn_plans(self.scenario, seed=seed, count=BATCH)
+
+    def run(self, plan: FaultPlan) -> ScenarioRun:
+        """Run one of them."""
+        return self.runner.run(plan)
+
+
+def drawn_plans(scenario: Scenario, *, seed: int, count: int) -> Sequence[FaultPlan]:
+    """`count` random plans, at most, which all have this seed."""
     without_output = settings(
         max_examples=count,
         stateful_step_count=STEPS,
@@ -106,11 +144,13 @@ def draw_plans(scenario: Scenario, run: Callable[[FaultPlan], None], *, seed: in
         print_blob=False,
         report_multiple_bugs=False,
     )
-    machine = _machine(scenario, run, seed)
+    plans: list[FaultPlan] = []
+    machine = _machine(scenario, plans.append, seed)
     run_state_machine_as_test(seeded(seed)(machine), settings=without_output)
+    return plans
 
 
-def _machine(scenario: Scenario, run: Callable[[FaultPlan], None], seed: int) -> Any:
+def _machine(scenario: Scenario, drawn: Callable[[FaultPlan], None], seed: int) -> Any:
     numbers = st.integers(0, 11)
     made, changes = _applies(scenario), _field_edits(scenario)
     edits = [step for step in scenario.steps if isinstance(step, Edit | Delete | Release | Recreate)]
@@ -152,7 +192,7 @@ def _machine(scenario: Scenario, run: Callable[[FaultPlan], None], seed: int) ->
         def meddle(self, number: int, kind: type[Delete]) -> None:
             self.acts.append(kind(owned[number % len(owned)]))
 
-        @rule(act=st.sampled_from((*_WAITS, *_process_acts(scenario), *_LATER)))
+        @rule(act=st.sampled_from((*_WAITS, *process_acts(scenario), *_LATER)))
         def pass_time(self, act: ScenarioAct) -> None:
             self.acts.append(act)
 
@@ -161,12 +201,12 @@ def _machine(scenario: Scenario, run: Callable[[FaultPlan], None], seed: int) ->
             self.faults.append(fault)
 
         def teardown(self) -> None:
-            run(FaultPlan(self.faults, self.acts, seed))
+            drawn(FaultPlan(self.faults, self.acts, seed))
 
     return PlanMachine
 
 
-def _process_acts(scenario: Scenario) -> Sequence[ScenarioAct]:
+def process_acts(scenario: Scenario) -> Sequence[ScenarioAct]:
     """What may happen to one of several managers: for a moment, and for longer than a Lease."""
     if scenario.replicas == 1:
         return [Kill()]
@@ -255,6 +295,22 @@ def _path(scenario: Scenario, act: Apply) -> str:
             metadata = manifest["metadata"]
             return path_of(resource.path(metadata.get("namespace", DEFAULT_NAMESPACE), metadata["name"]))
     return "/nothing"
+
+
+def fault_kinds(scenario: Scenario) -> FaultKinds:
+    """The faults that may strike the requests of a scenario's managers, wherever they do."""
+    shared = scenario.sharding is not None
+    requests = (*_AMONG_REQUESTS, *_pauses(scenario)) if shared else _AMONG_REQUESTS
+    return FaultKinds(
+        of_writes=(*requests, *_OFTEN_AT_WRITES),
+        of_requests=requests,
+        of_watches=(*_AMONG_STREAMS, _stall),
+        of_services={one.name: (*_AMONG_SERVICES, *drawn_faults(one)) for one in scenario.services()},
+    )
+
+
+def _stall(after: int) -> Stall:
+    return Stall(after, 10.0)
 
 
 def _pauses(scenario: Scenario) -> Sequence[Pause]:

@@ -7,6 +7,7 @@ from attrs import field, frozen
 from reconcile.embedded.log import StoredChange
 from reconcile.runs.run_request import Cause, Request
 from reconcile.runs.tenure import Tenure
+from reconcile.testing.faults import What
 from reconcile.testing.runs_under_way import RunRef
 
 
@@ -56,6 +57,15 @@ class Standstill:
     life: int
     began: float
     ends: float
+
+
+@frozen
+class InjectedFault:
+    """A fault that happened to a request, or to the call of a webhook, of this path."""
+
+    at: float
+    path: str
+    what: What
 
 
 @frozen

@@ -1,6 +1,7 @@
 """The ways to use a scenario: `sweep` and `fuzz` it, `replay` a plan, or run it under many `seeds`."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from time import perf_counter
 from typing import get_args
 
@@ -30,8 +31,6 @@ from reconcile.testing.shrinking import shrink
 from reconcile.webhooks.routes import CONVERT
 
 LAGS = (1, 2, 3)
-BATCH = 25
-"""Plans that one state machine draws before the next seed."""
 _AT_WRITES: tuple[RequestFault, ...] = (CrashBefore(), CrashAfter(), LoseReply())
 _AT_CALLS: tuple[CallFailure, ...] = get_args(CallFailure)
 _OUTAGE = 3
@@ -58,12 +57,18 @@ class Broken(AssertionError):
 
 @frozen
 class ScenarioReport:
-    """How many `runs` held, and how many there are `in_full`; None if there is no end to them."""
+    """How many `runs` held, and how many there are `in_full`; None if there is no end to them.
+
+    `reached` is how many situations a guided fuzz met: while it grows with the runs, more runs are worth it.
+    """
 
     runs: int
     in_full: int | None = None
+    reached: int | None = None
 
     def __str__(self) -> str:
+        if self.reached is not None:
+            return f"{self.runs} runs, {self.reached} situations"
         return f"{self.runs} runs" if self.in_full is None else f"{self.runs} runs of {self.in_full}"
 
 
@@ -96,40 +101,56 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Scen
 
 
 def fuzz(
-    scenario: Scenario, *, seconds: float = 10.0, most: int | None = None, seed: int = 0
+    scenario: Scenario,
+    *,
+    seconds: float = 10.0,
+    most: int | None = None,
+    seed: int = 0,
+    guided: bool = False,
+    corpus: str | Path | None = None,
 ) -> ScenarioReport:
     """Run a scenario under random acts of users and random faults, for so many real seconds.
 
     In place of the steps, acts are drawn from `Scenario.strategies`, or from the applies and edits among the
-    steps, with other values. Children are deleted and touched, processes killed, clocks set; up to eight such
-    acts and faults meet in one run. At most `most` runs are made; the same `seed` draws the same ones. Needs
+    steps, with other values. Children are deleted and touched, processes killed, clocks set; several such
+    acts and faults meet in one run. At most `most` runs are made; the same `seed` makes the same ones. Needs
     hypothesis (`reconcile-runtime[testing]`).
+
+    With `guided`, a plan is kept if it reached something new: a line of the controllers, an answer, or the
+    end of a run, after some faults, in some state of the world. Kept plans are changed into others, with
+    faults at requests that their runs showed. That finds what several faults in order cause.
+
+    `corpus`, for a guided fuzz, is a folder that has the kept plans from one fuzz to the next, and the least
+    that broke the scenario, which is tried first. Raises ValueError for files there that are not plans.
 
     Raises Broken as `sweep` does, and SimulationError if a run cannot go on.
     """
-    from reconcile.testing.fuzzing import draw_plans
+    from reconcile.testing.fuzzing import DrawnPlans
+    from reconcile.testing.guidance.corpus_folder import CorpusFolder
+    from reconcile.testing.guidance.guided_plans import GuidedPlans
 
     __tracebackhide__ = True
-    runner = ScenarioRunner(scenario, references=2)
+    if corpus is not None and not guided:
+        raise ValueError("corpus= keeps what a guided fuzz learns: add guided=True")
     until = perf_counter() + seconds
-    runs = 0
-
-    def run_plan(plan: FaultPlan) -> None:
-        nonlocal runs
-        if perf_counter() >= until or runs == most:
-            return
-        runs += 1
-        run = runner.run(plan)
-        if run.failed:
-            raise _BrokenRun(run)
-
-    while perf_counter() < until and runs != most:
-        try:
-            draw_plans(scenario, run_plan, seed=seed, count=BATCH)
-        except _BrokenRun as broken:
-            raise _least(runner, broken.run) from None
-        seed += 1
-    return ScenarioReport(runs)
+    folder = None if corpus is None else CorpusFolder(Path(corpus))
+    given = () if folder is None else folder.plans()
+    search = GuidedPlans(scenario, seed, given) if guided else DrawnPlans(scenario, seed)
+    runs, broken = 0, None
+    try:
+        for plan in search.plans():
+            if perf_counter() >= until or runs == most:
+                break
+            runs += 1
+            run = search.run(plan)
+            if run.failed:
+                broken = _least(search.runner, run)
+                raise broken
+    finally:
+        if folder is not None:
+            least = None if broken is None else broken.plan
+            folder.write(search.least(), tried=given[:runs], broken=least)
+    return ScenarioReport(runs, reached=search.reached)
 
 
 class _Said:
@@ -146,12 +167,6 @@ class _Said:
         before = self._last.get(name)
         self._last[name] = said
         return said is not None and said != before
-
-
-class _BrokenRun(Exception):
-    def __init__(self, run: ScenarioRun) -> None:
-        super().__init__()
-        self.run = run
 
 
 def replay(scenario: Scenario, plan: FaultPlan | str) -> ScenarioRun:

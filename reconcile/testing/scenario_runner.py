@@ -2,8 +2,8 @@
 
 import gc
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from attrs import frozen
@@ -82,16 +82,22 @@ class ScenarioRunner:
         return self._redactor
 
     def run(
-        self, plan: FaultPlan, *, record_events: bool = False, explorer: "Explorer | None" = None
+        self,
+        plan: FaultPlan,
+        *,
+        record_events: bool = False,
+        explorer: "Explorer | None" = None,
+        during: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> ScenarioRun:
         """Run under a plan, and compare its end with fault-free ones if possible. Raises SimulationError.
 
-        An `explorer` decides on the order of everything, unless the plan has a schedule.
+        An `explorer` decides on the order of everything, unless the plan has a schedule. The run is played
+        within the context that `during` makes; the runs that it is compared with are not.
         """
         expected = self._expected_of(plan) if self._references and self._is_comparable(plan) else None
         if plan.schedule is not None:
             explorer = PlannedSchedule(plan.schedule)
-        world = self._play(plan, record_events, expected, explorer)
+        world = self._play(plan, record_events, expected, explorer, during)
         return ScenarioRun(plan, tuple(world.violations), world, self._redactor)
 
     def _play(
@@ -100,6 +106,7 @@ class ScenarioRunner:
         record_events: bool = False,
         expected: ExpectedEndState | None = None,
         explorer: "Explorer | None" = None,
+        during: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> World:
         steps: Sequence[ScenarioStep] = self.scenario.steps if plan.acts is None else plan.acts
 
@@ -126,7 +133,7 @@ class ScenarioRunner:
                 free_invariants.check(world, free_invariants.OF_A_RUN)
             return world
 
-        with without_logs(), _few_collections():
+        with without_logs(), _few_collections(), during():
             return simulate(play, seed=plan.seed, limit_seconds=_LONGEST)
 
     def _end_state_of(self, world: World) -> EndState:

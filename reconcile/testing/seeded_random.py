@@ -2,7 +2,10 @@
 
 import hashlib
 import struct
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _EIGHT = struct.Struct("<8Q")
 _SPAN = 1 << 64
@@ -31,8 +34,17 @@ class SeededRandom:
     def uniform(self, least: float, most: float) -> float:
         return least + (most - least) * self.random()
 
+    def below(self, end: int) -> int:
+        """A whole number from 0 on that is less than `end`."""
+        # No modulo bias to speak of: 64 bits are far more than a list has elements.
+        return self.bits() * end // _SPAN
+
+    def one_of(self, items: Sequence[T]) -> T:
+        """One of the items, of which there must be some."""
+        return items[self.below(len(items))]
+
     def shuffle(self, items: list[Any]) -> None:
         for last in range(len(items) - 1, 0, -1):
-            # No modulo bias to speak of: 64 bits are far more than a list has elements.
+            # As `below`, without the call: each round of a loop shuffles.
             other = self.bits() * (last + 1) // _SPAN
             items[last], items[other] = items[other], items[last]

@@ -50,6 +50,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.storms",
         "reconcile.testing.exploration",
         "reconcile.testing.fake_services",
+        "reconcile.testing.guidance",
         "reconcile.testing.plugin",
         "reconcile.testing.recorded_runs",
         "reconcile.testing.spec_transitions",

@@ -18,10 +18,12 @@ from reconcile.testing import (
     Fault,
     FaultPlan,
     Kill,
+    Meanwhile,
     Recreate,
     Scenario,
     SlowReply,
     Stall,
+    Touch,
     Wait,
     When,
     World,
@@ -112,6 +114,17 @@ def test_a_child_created_twice_after_a_crash_is_reported() -> None:
 @pytest.mark.rule("sim-end-state")
 def test_fields_that_differ_in_every_run_are_not_compared() -> None:
     sweep(scenario(toys.forgets_the_first_state, Apply(PLOT)))
+
+
+@pytest.mark.rule("sim-end-state")
+def test_a_version_that_an_object_names_is_not_compared() -> None:
+    async def keep(ctx: Context[Plot]) -> None:
+        ctx.status(seen=(await ctx.apply(toys.bed(ctx.object, 0))).metadata.resource_version)
+
+    touched = Fault(When("patch", "*/configmaps/*"), Meanwhile(Touch(PLOT)))  # which moves all later versions
+    run = replay(scenario(keep, Apply(PLOT)), FaultPlan([touched]))
+    (process,) = run.world.processes
+    assert len(process.transport.injected) == 1
 
 
 @pytest.mark.rule("sim-end-state")

@@ -158,6 +158,8 @@ def test_a_fuzz_sets_fields_of_applied_objects_to_any_value_of_their_type() -> N
 @pytest.mark.rule("sim-fuzz")
 def test_a_fuzz_passes_a_correct_controller_and_reports_the_number_of_runs() -> None:
     assert str(fuzz(scenario(), seconds=30, most=25)) == "25 runs"
+    report = fuzz(scenario(), seconds=30, most=25, guided=True)
+    assert str(report) == f"25 runs, {report.reached} situations"
 
 
 @pytest.mark.rule("sim-fuzz")

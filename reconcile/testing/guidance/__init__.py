@@ -1,0 +1,3 @@
+"""Which plans a fuzz tries: those that reached something new are kept, and changed into others."""
+
+__all__: list[str] = []
