@@ -10,6 +10,7 @@ from reconcile.testing import (
     FaultPlan,
     Scenario,
     SimulationError,
+    explore,
     replay,
     seeds,
     sweep,
@@ -19,6 +20,7 @@ from tests.verification.old_views import old_views
 from tests.verification.zoo.patterns import BugPattern, Tool
 
 SEEDS = 50
+EXPLORED_SECONDS = 5.0
 TRANSITIONS_SECONDS = 60.0
 
 
@@ -38,6 +40,9 @@ TOOLS: Mapping[Tool, Callable[[Scenario, int, int | None], object]] = {
     "seeds": lambda scenario, seed, most: seeds(scenario, most or SEEDS, first=seed),
     "sweep": lambda scenario, seed, most: sweep(scenario, seed=seed, most=most),
     "old views": lambda scenario, seed, most: old_views(scenario, seed, most=most),
+    "explore": lambda scenario, _, most: explore(
+        scenario, crashes=2, objects=5, seconds=EXPLORED_SECONDS, most=most
+    ),
     "transitions": lambda scenario, seed, _: transitions(
         scenario, budget=TRANSITIONS_SECONDS, seed=seed, invariants=True
     ),

@@ -117,7 +117,7 @@ BUGS = (
         family="several faults",
         sources=(),
         scenario=paid_twice_after_two_crashes,
-        found_by="fuzz",
+        found_by="explore",
         witness=FaultPlan(
             [
                 Fault(When("patch", "*/status", nth=2), CrashBefore()),
