@@ -1,4 +1,7 @@
-"""The bundled controllers under the schedules of small worlds: a part in the suite, all with LABORATORY."""
+"""The bundled controllers under the schedules of small worlds: a part in the suite, all with LABORATORY.
+
+The suite leaves fleets to the laboratory: their first run alone takes a minute.
+"""
 
 import os
 from collections.abc import Callable
@@ -27,14 +30,16 @@ WORLDS: dict[str, tuple[Callable[[], Scenario], int]] = {
         12,
     ),
     "worker-groups": (lambda: evolve(worker_groups(), steps=[Apply(cluster(1))]), 6),
-    "autoscaling": (lambda: first_step(autoscaling.scenario()), 3),
-    "fleets": (lambda: first_step(fleets.scenario(1, 0)), 1),
+    # Each of its runs reads the scale of the target, which nothing can tell it.
+    "autoscaling": (lambda: evolve(first_step(autoscaling.scenario()), without=("extra-run",)), 3),
+    "fleets": (lambda: first_step(fleets.scenario(1, 0)), 0),
     "node-groups": (lambda: first_step(nodegroups.scenario()), 3),
 }
 
 
 @pytest.mark.rule("sim-explore")
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.timeout(2 * SECONDS if IN_FULL else 60)
+@pytest.mark.parametrize("name", [name for name, (_, runs) in WORLDS.items() if runs or IN_FULL])
 def test_no_schedule_breaks_a_bundled_controller(name: str) -> None:
     make, most = WORLDS[name]
     limit = None if IN_FULL else most
