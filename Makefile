@@ -58,9 +58,10 @@ kills: setup-test ## the durable server under SIGKILL, 200 times, each compared 
 	@KILLS=$(KILLS) $(BIN)/python -m pytest -s -q tests/embedded/test_durable_kills.py $(ARGS)
 
 TRANSITION_SECONDS ?= 900
-laboratory: setup-test ## proofs of the test kit in full: 1,000 recorded runs of each bundled controller, all tools on all bug patterns
+laboratory: setup-test ## proofs of the test kit in full: 1,000 recorded runs of each bundled controller, all tools on all bug patterns, bundled controllers explored
 	@RECORDED_RUNS=1000 $(BIN)/python -m pytest -s -q -p no:logging tests/recording/test_replayed_controllers.py $(ARGS)
-	@LABORATORY=1 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/verification $(ARGS)
+	@LABORATORY=1 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/verification \
+		tests/simulation/test_exploration.py tests/simulation/test_explored_controllers.py $(ARGS)
 	@TRANSITIONS_IN_FULL=1 TRANSITION_SECONDS=$(TRANSITION_SECONDS) $(BIN)/python -m pytest -s -q --timeout 7200 \
 		tests/testing/test_transitions.py tests/controllers/test_spec_transitions.py $(ARGS)
 

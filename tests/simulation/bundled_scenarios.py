@@ -44,7 +44,11 @@ DEMO = "/apis/ray.io/v1/namespaces/default/rayclusters/demo"
 
 def as_many_workers_as_asked_for(world: World) -> None:
     for one in world.objects(RayCluster):
-        wanted = 1 + sum(group.replicas or 0 for group in one.spec.worker_group_specs)
+        groups = one.spec.worker_group_specs
+        sizes = [group.replicas or 0 for group in groups]
+        if len(groups) == 1 and one.spec.replicas is not None:
+            sizes = [one.spec.replicas]  # which comes before that of the group: it is what /scale sets
+        wanted = 1 + sum(sizes)
         pods = [pod for pod in world.objects(Pod) if not pod.terminating]
         assert len(pods) == wanted, f"{len(pods)} pods, {wanted} asked for"
 
