@@ -107,12 +107,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["web-greeter", "wide-gadgets"])
 def test_a_new_operator_passes_its_own_tests(made: Path, name: str) -> None:
-    assert "3 passed" in run(made / name, "pytest", "-q", "-p", "no:cacheprovider")
+    assert "5 passed" in run(made / name, "pytest", "-q", "-p", "no:cacheprovider")
 
 
 @pytest.mark.parametrize("name", ["web-hooked", "gadgets"])
 def test_a_new_operator_with_webhooks_tests_its_admission(made: Path, name: str) -> None:
-    assert "5 passed" in run(made / name, "pytest", "-q", "-p", "no:cacheprovider")
+    assert "7 passed" in run(made / name, "pytest", "-q", "-p", "no:cacheprovider")
     package = name.replace("-", "_")
     assert f"`{package}/admission.py`" in (made / name / "README.md").read_text()
 

@@ -118,7 +118,7 @@ def spec(message: str) -> str:
 
 def test_its_tests_pass(newcomer: Newcomer, greeter: Path) -> None:
     said = newcomer.run(greeter, newcomer.python, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    assert "3 passed" in said
+    assert "5 passed" in said
     where = [newcomer.python, "-c", "import reconcile; print(reconcile.__file__)"]
     assert str(ROOT) not in newcomer.run(greeter, *where)
 
