@@ -80,8 +80,8 @@ def init(name: str, crd: Path | None, webhooks: bool, group: str | None, lock: b
     It has a model, a reconciler, unit tests, tests of each fault, order of events and change of the spec, a
     Dockerfile, a CI workflow and a README; it passes its tests and mypy --strict. If reconcile-runtime itself
     was not installed from a package index, the image and CI install it from a wheel that is written beside
-    them. The image installs what requirements.lock names, by hash. Hashes are known to the package index alone, so
-    that file and sbom.cdx.json are written with --lock, or later by `make lock` in the folder.
+    them. The image installs what requirements.lock names, by hash. Hashes are known to the package index
+    alone, so that file and sbom.cdx.json are written with --lock, or later by `make lock` in the folder.
     """
     _check_name(name)
     if crd is not None and group is not None:
