@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -77,9 +78,10 @@ class SimulatedWorld:
         if gates is not None:
             self.view.deliveries = gates.story
         self._rest = self.view.rest
-        self._livelocks = LivelockWatch(self.view, self._other_runners)
+        self._others: list[Manager] = []
+        """Managers beside those of processes; a list, so that the watch on loops does not refer to this."""
+        self._livelocks = LivelockWatch(self.view, partial(_runners_of_all, self._others))
         self._obligations = ObligationWatch(self.view, scenario.obligations)
-        self._nodes: Manager | None = None
         self._living = False
         self._settling: asyncio.Handle | None = None
         self._group: TaskGroup | None = None
@@ -265,8 +267,8 @@ class SimulatedWorld:
         async with anyio.create_task_group() as group:
             self._group = group
             if self.scenario.nodes is not None:
-                self._nodes = self._node_manager(self.scenario.nodes)
-                group.start_soon(self._nodes.run)
+                self._others.append(self._node_manager(self.scenario.nodes))
+                group.start_soon(self._others[0].run)
             for process in self._processes:
                 group.start_soon(process.run)
             try:
@@ -278,6 +280,7 @@ class SimulatedWorld:
             for process in self._processes:
                 process.thaw()
             group.cancel_scope.cancel()
+        self._others.clear()
         self.view.server.close()
         for process in self._processes:
             process.end()
@@ -300,9 +303,6 @@ class SimulatedWorld:
             clock=self.view.clock,
             environ={},
         )
-
-    def _other_runners(self) -> Sequence[Runner[Any]]:
-        return () if self._nodes is None else runners_of(self._nodes)
 
     def _settle(self) -> None:
         self._settling = None
@@ -338,6 +338,10 @@ class SimulatedWorld:
         """Whether it is about which replica has which objects: some may still be without."""
         ring = self.scenario.sharding
         return ring is not None and change.key.name == assignment_name(ring.name)
+
+
+def _runners_of_all(managers: Sequence[Manager]) -> Sequence[Runner[Any]]:
+    return [runner for manager in managers for runner in runners_of(manager)]
 
 
 def _name(change: StoredChange) -> str:
