@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reconcile import Context, Controller, LeaderElection, Result
 from reconcile.kinds import ConfigMap
@@ -63,7 +63,7 @@ class Healthy:
     def drawn(cls, seed: int) -> "Healthy":
         chance = random.Random(f"{seed}/alerts")
         objects, churn = chance.choice((1, 5, 20, 50)), chance.choice((5.0, 20.0, 60.0, 600.0))
-        return cls(
+        drawn = cls(
             seed,
             objects=objects,
             churn=churn,
@@ -84,6 +84,13 @@ class Healthy:
             bursts=chance.randint(0, 1),
             pause=chance.random() < 0.2,
         )
+        # With fewer workers it reacts late to a burst, each time, and that is worth a ticket.
+        return drawn if drawn.burst_seconds <= 1 else evolve(drawn, bursts=0)
+
+    @property
+    def burst_seconds(self) -> float:
+        """Until its workers have begun the last of all objects, as a rule."""
+        return self.objects * self.work / 2 / self.workers
 
     @property
     def names(self) -> list[str]:
