@@ -151,5 +151,5 @@ def test_a_unit_test_takes_less_than_5_ms() -> None:
 
     simulate(test)  # what is made once for a kind is not what one more test costs
     gc.collect()
-    taken = sorted(simulate(timed) for _ in range(15))
-    assert taken[len(taken) // 2] < 0.005
+    # The best of many: whatever else the machine does, it only adds to CPU time.
+    assert min(simulate(timed) for _ in range(15)) < 0.005
