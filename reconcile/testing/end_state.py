@@ -40,6 +40,10 @@ _WORKLOADS = frozenset(
 )
 
 
+COMPARED = ("end-state", "creates", "deletes")
+"""The rules that `compare` finds broken."""
+
+
 @frozen
 class EndState:
     """What a run left, created and deleted, without uids, versions, times, addresses and generated names."""

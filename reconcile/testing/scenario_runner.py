@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from reconcile.client.client import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.testing import free_invariants
 from reconcile.testing.cluster_actor import ClusterActor
-from reconcile.testing.end_state import EndState, ExpectedEndState, compare, end_state_of, expected_of
+from reconcile.testing.end_state import (
+    COMPARED,
+    EndState,
+    ExpectedEndState,
+    compare,
+    end_state_of,
+    expected_of,
+)
 from reconcile.testing.exploration.planned_schedules import PlannedSchedule
 from reconcile.testing.exploration.schedule_gates import ScheduleGates
 from reconcile.testing.faults import FaultPlan, Meanwhile
@@ -61,6 +68,28 @@ class Explorer(Protocol):
         ...
 
 
+@define
+class _References:
+    """How the same acts end without faults, under some seeds; `endless` if one of those runs does not."""
+
+    ends: list[EndState] = field(factory=list)
+    endless: bool = False
+    expected: ExpectedEndState | None = None
+    """What they have in common; None if there is nothing to compare with."""
+
+    def has(self, count: int) -> bool:
+        """Whether there are so many, or no more are worth it."""
+        return self.endless or len(self.ends) >= count
+
+    def add(self, end: EndState | None) -> None:
+        """Take one more end in; None for a run that did not end."""
+        if end is None:
+            self.endless, self.expected = True, None
+        else:
+            self.ends.append(end)
+            self.expected = expected_of(self.ends)
+
+
 class ScenarioRunner:
     """Runs one scenario many times. Raises the server's error if it refuses definitions or objects."""
 
@@ -69,7 +98,7 @@ class ScenarioRunner:
         self._references = references
         self._base = _server_for(scenario)
         self._redactor = Redactor(scenario.served_kinds(), scenario.services())
-        self._expected: dict[str, ExpectedEndState | None] = {}
+        self._known_references: dict[str, _References] = {}
 
     @property
     def server(self) -> ApiServer:
@@ -94,10 +123,15 @@ class ScenarioRunner:
         An `explorer` decides on the order of everything, unless the plan has a schedule. The run is played
         within the context that `during` makes; the runs that it is compared with are not.
         """
-        expected = self._expected_of(plan) if self._references and self._is_comparable(plan) else None
         if plan.schedule is not None:
             explorer = PlannedSchedule(plan.schedule)
-        world = self._play(plan, record_events, expected, explorer, during)
+        at_once = 1 if explorer is None else self._references  # an explorer plays a run once
+        references = self._references_of(plan, at_once)
+        world = self._play(plan, record_events, references.expected, explorer, during)
+        if explorer is None and _differs(world) and not references.has(self._references):
+            # Runs without faults may differ in this too. Several of them allow all that one of them does.
+            references = self._references_of(plan, self._references)
+            world = self._play(plan, record_events, references.expected, None, during)
         return ScenarioRun(plan, tuple(world.violations), world, self._redactor)
 
     def _play(
@@ -139,27 +173,27 @@ class ScenarioRunner:
     def _end_state_of(self, world: World) -> EndState:
         return end_state_of(world, workloads=self.scenario.workloads)
 
-    def _expected_of(self, plan: FaultPlan) -> ExpectedEndState | None:
-        acts = repr(plan.acts)
-        if acts not in self._expected:
-            self._expected[acts] = self._expect(plan)
-        return self._expected[acts]
-
-    def _expect(self, plan: FaultPlan) -> ExpectedEndState | None:
-        """What runs without faults have in common; None if one of them does not end."""
-        ends: list[EndState] = []
-        for number in range(self._references):
-            world = self._play(FaultPlan((), plan.acts, number * _SEEDS_APART))
-            if any(violation.rule in ("converges", "step") for violation in world.violations):
-                return None
-            ends.append(self._end_state_of(world))
-        return expected_of(ends)
+    def _references_of(self, plan: FaultPlan, count: int) -> _References:
+        """The runs without faults to compare with, `count` at least; none if the plan is not comparable."""
+        if not self._references or not self._is_comparable(plan):
+            return _References()
+        references = self._known_references.setdefault(repr(plan.acts), _References())
+        while not references.has(count):
+            world = self._play(FaultPlan((), plan.acts, len(references.ends) * _SEEDS_APART))
+            endless = any(violation.rule in ("converges", "step") for violation in world.violations)
+            references.add(None if endless else self._end_state_of(world))
+        return references
 
     def _is_comparable(self, plan: FaultPlan) -> bool:
         """Whether only faults can make a difference: no acts race, and no foreign write leaves a trace."""
         acts = self.scenario.steps if plan.acts is None else plan.acts
         foreign = [fault.what.act for fault in plan.faults if isinstance(fault.what, Meanwhile)]
         return not any(isinstance(act, Wait) for act in acts) and all(isinstance(a, Touch) for a in foreign)
+
+
+def _differs(world: World) -> bool:
+    """Whether the end of a run is not that of the runs it was compared with."""
+    return any(violation.rule in COMPARED for violation in world.violations)
 
 
 def _server_for(scenario: Scenario) -> ApiServer:

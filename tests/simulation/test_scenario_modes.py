@@ -174,6 +174,40 @@ def test_the_strategies_of_a_scenario_determine_the_objects_of_users() -> None:
     assert set(seen) == {"maize"}
 
 
+# --- runs without faults to compare with --------------------------------------------------------------
+
+
+def runs_of(reconcile: toys.Keep, *plans: FaultPlan) -> tuple[int, list[bool]]:
+    """How often the steps were played for these plans, and which of them failed."""
+    played: list[World] = []
+
+    async def note(world: World) -> None:
+        played.append(world)
+
+    told = Scenario(controllers=scenario(reconcile).controllers, steps=[Apply(PLOT), note])
+    runner = ScenarioRunner(told)
+    failed = [runner.run(plan).failed for plan in plans]
+    return len(played), failed
+
+
+@pytest.mark.rule("sim-end-state")
+def test_a_run_that_ends_like_one_run_without_faults_is_compared_with_no_more() -> None:
+    lost = FaultPlan([Fault(When("create"), LoseReply())])
+    assert runs_of(toys.keep, FaultPlan(), lost, FaultPlan(seed=3)) == (1 + 3, [False] * 3)
+
+
+@pytest.mark.rule("sim-end-state")
+def test_a_run_that_ends_otherwise_is_compared_with_three_runs_before_it_fails() -> None:
+    async def drawn(ctx: Context[Plot]) -> None:
+        """The status is another one under each seed."""
+        if not ctx.object.status.seen:
+            ctx.status(seen=ctx.clock.uuid().hex)
+
+    assert runs_of(drawn, FaultPlan(seed=1)) == (1 + 1 + 2 + 1, [False])
+    crash = FaultPlan([Fault(When("create"), CrashAfter())])
+    assert runs_of(toys.once_too_often, crash, crash) == (1 + 1 + 2 + 1 + 1, [True, True])
+
+
 # --- shrinking --------------------------------------------------------------------------------------
 
 
