@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from attrs import frozen
+from attrs import field, frozen
 
 from informers.apimachinery.server_fields import SET_BY_SERVER
 from reconcile.client.buckets import BUCKET_LABEL
@@ -40,7 +40,7 @@ _WORKLOADS = frozenset(
 )
 
 
-COMPARED = ("end-state", "creates", "deletes")
+COMPARED = ("end-state", "creates", "deletes", "lost")
 """The rules that `compare` finds broken."""
 
 
@@ -51,6 +51,8 @@ class EndState:
     objects: Mapping[EndStateSubject, Sequence[Any]]
     creates: Mapping[EndStateSubject, int]
     deletes: Mapping[EndStateSubject, int]
+    lost: Mapping[EndStateSubject, int] = field(factory=dict)
+    """What was there when a process was killed, and was removed before the next act."""
 
 
 @frozen
@@ -97,7 +99,24 @@ def end_state_of(world: World, *, workloads: bool = False) -> EndState:
     creates.update(creates_outside)
     deletes.update(deletes_outside)
     ordered = {subject: _ordered(left) for subject, left in sorted(objects.items())}
-    return EndState(ordered, creates, deletes)
+    return EndState(ordered, creates, deletes, _lost(world, names))
+
+
+def _lost(world: World, names: Mapping[str, str]) -> Counter[EndStateSubject]:
+    deaths = [death.at for process in world.processes for death in process.deaths if death.why == "killed"]
+    lost: Counter[EndStateSubject] = Counter()
+    for died in deaths:
+        until = min((act.at for act in world.acts if act.at > died), default=float("inf"))
+        there: set[str] = set()
+        for one in world.changes:
+            change = one.change
+            if one.at <= died and change.new is not None:
+                there.add(change.new.uid)
+            if change.new is not None or change.old is None or change.resource in UNCOUNTED:
+                continue
+            if died < one.at < until and change.old.uid in there:
+                lost[_subject(change.resource, change.key, names)] += 1
+    return lost
 
 
 def _is_of_workload(change: StoredChange) -> bool:
@@ -125,17 +144,24 @@ def expected_of(endings: Sequence[EndState]) -> ExpectedEndState:
                 differing |= {f"{subject[0]}{path}" for path, _, _ in differences(one, another)}
     creates = {s: max(e.creates.get(s, 0) for e in endings) for e in endings for s in e.creates}
     deletes = {s: max(e.deletes.get(s, 0) for e in endings) for e in endings for s in e.deletes}
-    end = EndState(first.objects, creates, deletes)
+    lost = {s: max(e.lost.get(s, 0) for e in endings) for e in endings for s in e.lost}
+    end = EndState(first.objects, creates, deletes, lost)
     return ExpectedEndState(end, frozenset(differing), frozenset(uncertain))
 
 
-def compare(world: World, end: EndState, expected: ExpectedEndState, redactor: Redactor) -> None:
-    """Record as violations what differs from `expected`, or was created or deleted more often."""
+def compare(
+    world: World, end: EndState, expected: ExpectedEndState, redactor: Redactor, *, saw_past: bool = False
+) -> None:
+    """Record as violations what differs from `expected`, or was created or deleted more often.
+
+    With `saw_past` a process may have seen an old state at its start: then nothing may be lost after it.
+    """
     for subject, text in _unlike(end, expected, redactor.hides):
         world.violate("end-state", f"{_name(subject)}: {text}")
     for rule, counts, reference in (
         ("creates", end.creates, expected.end.creates),
         ("deletes", end.deletes, expected.end.deletes),
+        ("lost", end.lost if saw_past else {}, expected.end.lost),
     ):
         for subject, count in counts.items():
             most = reference.get(subject, 0)

@@ -188,7 +188,8 @@ class Repeat:
 class TimeTravel:
     """A watch's initial events lack the last `events` changes of the kind, which follow `seconds` later.
 
-    A restarted process sees this if its list comes from the watch cache of an API server that lags.
+    A restarted process sees this if its list comes from the watch cache of an API server that lags. Only
+    watches that ask for initial events are counted, not those that continue from a version.
     """
 
     events: int = field(default=1, validator=validators.ge(1))

@@ -80,6 +80,8 @@ class FaultyCall:
 
 def concerns(what: What, request: RecordedRequest, streaming: bool) -> bool:
     """Whether a request counts for a fault of this kind."""
+    if isinstance(what, TimeTravel):
+        return streaming and "sendInitialEvents" in request.query
     if isinstance(what, StreamFault | FailCall):
         return streaming and not isinstance(what, FailCall)
     if request.outside:

@@ -200,7 +200,7 @@ OF_A_RUN: Mapping[str, FreeInvariant] = {
     "one-owner": one_owner,
     "caught-up": caught_up,
 }
-FOUND_ON_THE_WAY = ("converges", "stays", "extra-run", "end-state", "creates", "deletes", "declared")
+FOUND_ON_THE_WAY = ("converges", "stays", "extra-run", "end-state", "creates", "deletes", "lost", "declared")
 """Invariants of the course of a run, which the code that runs a scenario checks itself."""
 
 

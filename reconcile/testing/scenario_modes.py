@@ -23,6 +23,7 @@ from reconcile.testing.faults import (
     StreamFault,
     When,
 )
+from reconcile.testing.old_views import old_view_plans
 from reconcile.testing.recorded_requests import RecordedRequest, service_of
 from reconcile.testing.run_trace import format_trace
 from reconcile.testing.scenario import Scenario
@@ -72,7 +73,9 @@ class ScenarioReport:
         return f"{self.runs} runs" if self.in_full is None else f"{self.runs} runs of {self.in_full}"
 
 
-def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> ScenarioReport:
+def sweep(
+    scenario: Scenario, *, seed: int = 0, most: int | None = None, old_views: bool = False
+) -> ScenarioReport:
     """Run a scenario once without faults, and then once for each single thing that can go wrong in it.
 
     For each effective write of the first run: a crash before it, a crash after it, its answer lost. For each
@@ -83,15 +86,23 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Scen
     write if the service promises no better. With `sharding`, each write may also find its process standing
     still for longer than its Lease, and what a replica writes into the Leases of the ring counts, unlike
     renewals.
-    All runs have `seed`. If there are more than `most`, so many are taken at even distances.
+    All runs have `seed`.
 
-    Raises Broken for the first run that breaks an invariant, shrunk to the least plan that still does, and
-    SimulationError if a run cannot go on.
+    With `old_views`, the process is also killed after each step, and the next one sees each kind, for 5
+    seconds, as it was 1 to 4 changes before. It may create and delete again what it needs not, but nothing
+    may get lost that existed when the world was at rest. This needs one replica, and steps that are acts.
+
+    If there are more than `most`, so many are taken at even distances.
+
+    Raises Broken for the first run that breaks an invariant, shrunk to the least plan that still does,
+    SimulationError if a run cannot go on, and ValueError for a scenario that `old_views` does not fit.
     """
     __tracebackhide__ = True  # for pytest: the trace of the run says more than these frames
     runner = ScenarioRunner(scenario)
     first = _held(runner, FaultPlan(seed=seed), record_events=True)
     plans = list(_single_faults(first, scenario, seed))
+    if old_views:
+        plans += old_view_plans(scenario, seed)
     chosen = plans
     if most is not None and len(plans) > most:
         chosen = [plans[number * len(plans) // most] for number in range(most)]

@@ -23,6 +23,7 @@ from reconcile.testing.end_state import (
 from reconcile.testing.exploration.planned_schedules import PlannedSchedule
 from reconcile.testing.exploration.schedule_gates import ScheduleGates
 from reconcile.testing.faults import FaultPlan, Meanwhile
+from reconcile.testing.old_views import checked_under, sees_past
 from reconcile.testing.redactor import Redactor
 from reconcile.testing.run_records import Violation
 from reconcile.testing.scenario import Scenario, ScenarioStep
@@ -146,9 +147,8 @@ class ScenarioRunner:
 
         async def play() -> World:
             gates = None if explorer is None else explorer.gates()
-            simulated = SimulatedWorld(
-                self.scenario, self._base, plan, record_events=record_events, gates=gates
-            )
+            scenario = checked_under(self.scenario, plan)
+            simulated = SimulatedWorld(scenario, self._base, plan, record_events=record_events, gates=gates)
             world = simulated.view
             if explorer is not None:
                 explorer.watch(world)
@@ -159,7 +159,8 @@ class ScenarioRunner:
                         gates.finish()
                     await simulated.stay_at_rest()
                     if expected is not None:
-                        compare(world, self._end_state_of(world), expected, self._redactor)
+                        end = self._end_state_of(world)
+                        compare(world, end, expected, self._redactor, saw_past=sees_past(plan))
                 except Restless as restless:
                     world.violate("converges", str(restless))
                 except AssertionError as error:
