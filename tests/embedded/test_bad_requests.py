@@ -3,7 +3,6 @@
 `make fuzz` sends 25,000; the suite sends a few hundred of them.
 """
 
-import gc
 import os
 import random
 import time
@@ -82,9 +81,7 @@ def assert_healthy(api: Api, bystanders: list[Bystander]) -> None:
 @pytest.fixture(autouse=True, scope="module")
 def told() -> Iterator[None]:
     """Say how much of the whole was run; seen with `-s`."""
-    gc.freeze()  # a collection of what other tests left takes longer than most requests
     yield
-    gc.unfreeze()
     print(f"\n{SEEDS} of {IN_FULL // AT_ONCE} seeds run, {AT_ONCE} requests each")
 
 
