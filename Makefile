@@ -3,6 +3,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check docs format bench pictures compared fuzz chaos kills laboratory soak sweep shards alerts coverage mutants newcomer uvloop lock rules clean
 export PYTHON
+# Tests start some hundred processes: each would compile all modules anew, and each worker all tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
