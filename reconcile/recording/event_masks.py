@@ -1,7 +1,6 @@
 """Makes events that are fit to be written: with secrets masked, in the thread that writes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -12,6 +11,7 @@ from reconcile.recording.recorded_events import (
     Began,
     Changed,
     Ended,
+    RecordedCause,
     Sent,
     Stored,
     resource_of,
@@ -33,15 +33,22 @@ def began(
     causes: Sequence[Cause],
     masks: SecretMasks,
 ) -> Began:
-    told = [_cause(cause) for cause in causes]
-    return Began(at, run, cluster, controller, namespace, name, attempt, epoch, told)
+    recorded = [_cause(cause) for cause in causes]
+    return Began(at, run, cluster, controller, namespace, name, attempt, epoch, recorded)
 
 
-def _cause(cause: Cause) -> list[Any]:
-    resource = "" if cause.resource is None else resource_text(cause.resource)
-    namespace, name = cause.key or ("", "")
-    parts = cause.version, cause.note, cause.echo, cause.since, list(cause.paths), cause.manager
-    return [cause.verb, resource, namespace, name, *parts]
+def _cause(cause: Cause) -> RecordedCause:
+    return RecordedCause(
+        cause.verb,
+        "" if cause.resource is None else resource_text(cause.resource),
+        *(cause.key or ("", "")),
+        cause.version,
+        cause.note,
+        cause.echo,
+        cause.since,
+        list(cause.paths),
+        cause.manager,
+    )
 
 
 def sent(

@@ -5,13 +5,15 @@ the recording began. `run` numbers the runs of a recording. A cluster is named a
 a resource as `resource_text` writes it.
 """
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
 
 from informers import APIResource
+from reconcile.runs.run_request import CauseVerb
 
-FORMAT = 1
+FORMAT = 2
 """The version of the format. A reader refuses others."""
 
 
@@ -34,9 +36,23 @@ class Header(_Event, tag=0):
     options: dict[str, Any]
 
 
+class RecordedCause(msgspec.Struct, array_like=True):
+    """A `Cause`, with its resource as text; that, namespace and name are empty without one."""
+
+    verb: CauseVerb
+    resource: str
+    namespace: str
+    name: str
+    version: int
+    note: str
+    echo: bool
+    since: int
+    paths: list[str]
+    manager: str
+
+
 class Began(_Event, tag=1):
-    """A run begins; each cause is `[verb, resource, namespace, name, version, note, echo, since, paths,
-    manager]`."""
+    """A run begins, for these causes."""
 
     at: int
     run: int
@@ -46,7 +62,7 @@ class Began(_Event, tag=1):
     name: str
     attempt: int
     epoch: int
-    causes: list[Any]
+    causes: list[RecordedCause]
 
 
 class Sent(_Event, tag=2):
@@ -141,8 +157,8 @@ class Stored(_Event, tag=8):
     objects: list[tuple[bytes, bytes, bytes]]
 
 
-Event: TypeAlias = Header | Began | Sent | Answered | Changed | Woke | Ended | Noted | Stored
 TimedEvent: TypeAlias = Began | Sent | Answered | Changed | Woke | Ended | Noted | Stored
+Event: TypeAlias = Header | TimedEvent
 
 
 def resource_text(resource: APIResource) -> str:
@@ -152,6 +168,7 @@ def resource_text(resource: APIResource) -> str:
     )
 
 
+@lru_cache(1_000)
 def resource_of(text: str) -> APIResource:
     """The resource of a text. Raises ValueError."""
     parts = text.removesuffix("*").split("/")

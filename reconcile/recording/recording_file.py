@@ -11,14 +11,15 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import structlog
 from attrs import define, field
 
-from reconcile.recording.recorded_events import FORMAT, Event, Header
+from reconcile.recording.event_tables import MOST_EVENTS, TableWriter
+from reconcile.recording.recorded_events import FORMAT, Header, TimedEvent
 from reconcile.recording.recording_frames import MAGIC, FrameWriter
 from reconcile.recording.secret_masks import SecretMasks
 
@@ -29,13 +30,19 @@ MOST_WAITING = 64 << 20
 LAST_SECONDS = 5.0
 """Seconds that the end of a manager waits for the disk."""
 _IN_STEP = 1 << 20
-_PIECE = 4 << 20
+_LARGEST_FRAME = 4 << 20
 
-_NEXT_FILE: Any = object()
-_ALL_STORED: Any = object()
-
-Masked = Callable[[SecretMasks], Event]
+Masked = Callable[[SecretMasks], TimedEvent]
 """Makes an event that is fit to be written, in the thread that writes."""
+
+
+class _Mark(Enum):
+    """What is between events."""
+
+    NEXT_FILE = auto()
+    """The events after it belong to the next file."""
+    ALL_STORED = auto()
+    """The content of the caches is complete."""
 
 
 @define(eq=False)
@@ -57,16 +64,16 @@ class RecordingFile:
     ended: bool = field(default=False, init=False)
     """Whether nothing is recorded any more."""
     # The loop appends and adds, the thread takes: each number is changed by one of them.
-    _waiting: deque[tuple[Masked, int]] = field(factory=deque, init=False)
+    _waiting: deque[tuple[Masked | _Mark, int]] = field(factory=deque, init=False)
     _added: int = field(default=0, init=False)
     _taken: int = field(default=0, init=False)
     _descriptor: int = field(default=-1, init=False)
     _frames: FrameWriter = field(init=False)
+    _tables: TableWriter = field(init=False)
     _written: int = field(default=0, init=False)
     _stored: int = field(default=0, init=False)
     """Bytes of the present file that the content of the caches takes."""
     _part: int = field(default=0, init=False)
-    _encode: Any = field(factory=lambda: msgspec.msgpack.Encoder().encode, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
     _stop: threading.Event = field(factory=threading.Event, init=False)
     _turn: threading.Lock = field(factory=threading.Lock, init=False)
@@ -95,8 +102,8 @@ class RecordingFile:
     def rotate(self, stored: Callable[[], list[tuple[Masked, int]]]) -> None:
         """Begin the next file, whose first events are those of `stored`."""
         self.rotating = False
-        events = [(_NEXT_FILE, 0), *stored(), (_ALL_STORED, 0)]
-        self._waiting.extend(events)
+        events = stored()
+        self._waiting += [(_Mark.NEXT_FILE, 0), *events, (_Mark.ALL_STORED, 0)]
         self._added += sum(size for _, size in events)
 
     def close(self) -> None:
@@ -131,24 +138,21 @@ class RecordingFile:
                 self._fail(f"an event cannot be written: {type(error).__name__}")
 
     def _write_all(self, count: int) -> None:
-        piece = bytearray()
         for _ in range(count):
             event, size = self._waiting.popleft()
             self._taken += size
-            if event is _NEXT_FILE:
-                self._put(piece)
+            if event is _Mark.NEXT_FILE:
+                self._put()
                 self._end()
                 self._begin(self._part + 1)
-                continue
-            if event is _ALL_STORED:
-                self._put(piece)
+            elif event is _Mark.ALL_STORED:
+                self._put()
                 self._stored = self._written
-                continue
-            encoded = self._encode(event(self.masks))
-            piece += len(encoded).to_bytes(4, "big") + encoded
-            if len(piece) > _PIECE:
-                self._put(piece)
-        self._put(piece)
+            else:
+                self._tables.add(event(self.masks))
+                if self._tables.count == MOST_EVENTS or self._tables.size > _LARGEST_FRAME:
+                    self._put()
+        self._put()
         half = self.megabytes * 450_000  # with room for what waits meanwhile
         if self._stored > half / 2:
             needed = self._stored * 4 / 1e6
@@ -156,10 +160,9 @@ class RecordingFile:
         elif self._written > half:
             self.rotating = True
 
-    def _put(self, piece: bytearray) -> None:
-        if piece:
-            self._append(self._frames.frame(bytes(piece)))
-            piece.clear()
+    def _put(self) -> None:
+        if self._tables.count:
+            self._append(self._frames.frame(self._tables.frame()))
 
     def _append(self, data: bytes) -> None:
         view = memoryview(data)
@@ -178,10 +181,9 @@ class RecordingFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self.path, flags, 0o600)
         self._part, self._written, self._stored = part, 0, 0
-        self._frames = FrameWriter()
+        self._frames, self._tables = FrameWriter(), TableWriter()
         self._append(self._frames.first_line(FORMAT))
-        header = self._encode(self.header(part))
-        self._append(self._frames.frame(len(header).to_bytes(4, "big") + header))
+        self._append(self._frames.frame(msgspec.msgpack.encode(self.header(part))))
 
     def _end(self) -> None:
         if self._descriptor >= 0:

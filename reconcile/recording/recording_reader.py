@@ -1,21 +1,21 @@
 """Reads recordings. They are input like any other: what is wrong with one is said, and never trusted."""
 
 import datetime
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 from attrs import frozen
 
+from reconcile.recording.event_tables import TableReader
 from reconcile.recording.recorded_events import FORMAT, Event, Header, TimedEvent
 from reconcile.recording.recording_file import previous_of
 from reconcile.recording.recording_frames import DamagedFrame, read_first_line, read_pieces
 
-LONGEST = 1 << 32
-"""Bytes of a whole file, decompressed: what a ring of 100 MB has is a tenth of that."""
+LONGEST = 1 << 38
+"""Bytes of a whole file, with all its bodies: 100 MB of a ring stand for some 10 GB."""
 
-_decoder = msgspec.msgpack.Decoder(Event)
+_decoder = msgspec.msgpack.Decoder(Header)
 
 
 class RecordingProblem(ValueError):
@@ -57,8 +57,8 @@ def read_recording(path: Path) -> Recording:
     return Recording((path,), header)
 
 
-def _opened(path: Path) -> tuple[Header, "_Events"]:
-    events = _Events(path)
+def _opened(path: Path) -> tuple[Header, Generator[Event]]:
+    events = _read(path)
     first = next(events, None)
     if not isinstance(first, Header):
         events.close()
@@ -74,58 +74,39 @@ def _opened(path: Path) -> tuple[Header, "_Events"]:
     return first, events
 
 
-class _Events(Iterator[Event]):
+def _read(path: Path) -> Generator[Event]:
     """The events of one file, its header first."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._file: BinaryIO = path.open("rb")
-        except OSError as error:
-            raise RecordingProblem(f"cannot read {path}: {error.strerror or error}") from None
-        self._events = self._read()
-
-    def __next__(self) -> Event:
-        return next(self._events)
-
-    def close(self) -> None:
-        self._events.close()
-        self._file.close()
-
-    def _read(self) -> Generator[Event]:
-        try:
-            with self._file as file:
-                version, compression = read_first_line(file)
-                if version != FORMAT:
-                    raise RecordingProblem(_other_format(self._path, version))
-                total = 0
-                for piece in read_pieces(file, compression):
-                    total += len(piece)
-                    if total > LONGEST:
-                        raise DamagedFrame(f"more than {LONGEST >> 30} GB")
-                    yield from _decoded(piece)
-        except RecordingProblem:
-            raise
-        except ImportError:
-            raise RecordingProblem(
-                f"{self._path} is compressed with zstd: pip install 'reconcile-runtime[zstd]'"
-            ) from None
-        except (ValueError, OSError) as error:
-            raise RecordingProblem(f"{self._path} is not a recording that can be read: {error}") from None
+    try:
+        with path.open("rb") as file:
+            version, compression = read_first_line(file)
+            if version != FORMAT:
+                raise RecordingProblem(_other_format(path, version))
+            tables, read = TableReader(), 0
+            pieces = read_pieces(file, compression)
+            if (first := next(pieces, None)) is not None:
+                yield _header_of(first)
+            for piece in pieces:
+                read += len(piece)
+                if read + tables.size > LONGEST:
+                    raise DamagedFrame(f"more than {LONGEST >> 30} GB")
+                yield from tables.read(piece)
+    except RecordingProblem:
+        raise
+    except ImportError:
+        raise RecordingProblem(
+            f"{path} is compressed with zstd: pip install 'reconcile-runtime[zstd]'"
+        ) from None
+    except OSError as error:
+        raise RecordingProblem(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise RecordingProblem(f"{path} is not a recording that can be read: {error}") from None
 
 
-def _decoded(piece: bytes) -> Iterator[Event]:
-    place = 0
-    while place < len(piece):
-        size = int.from_bytes(piece[place : place + 4], "big")
-        end = place + 4 + size
-        if end > len(piece):
-            raise DamagedFrame("an event is longer than its frame")
-        try:
-            yield _decoder.decode(memoryview(piece)[place + 4 : end])
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise DamagedFrame(f"an event cannot be read: {error}") from None
-        place = end
+def _header_of(piece: bytes) -> Header:
+    try:
+        return _decoder.decode(piece)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DamagedFrame(f"its header cannot be read: {error}") from None
 
 
 def _other_format(path: Path, version: int) -> str:

@@ -46,6 +46,7 @@ _MOST_READ = 20_000
 """States of objects whose JSON is kept until it is known what becomes of them."""
 _SMALL = 100
 _KEPT_HEADERS = ("retry-after",)
+_STAGING = (StageObjects, UnstageObject)
 
 _here: ContextVar["_Run | None"] = ContextVar("recorded_run", default=None)
 
@@ -364,18 +365,24 @@ class _Tap:
         self._read[id(snapshot)] = snapshot, raw
 
     def applied(self, part: str, output: Output) -> None:
-        if self.recorder.file.ended:
+        recorder = self.recorder
+        if recorder.file.ended:
             self._read.clear()
             return
-        self.recorder.rotate()
-        self.recorder.changes += 1
-        self.staging = isinstance(output, StageObjects | UnstageObject)
-        event = Changed(self.recorder.at, self.cluster, self.resource, part, "")
-        size = _SMALL
+        recorder.rotate()
+        recorder.changes += 1
+        self.staging = isinstance(output, _STAGING)
+        event = Changed(recorder.at, self.cluster, self.resource, part, "")
+        if isinstance(output, (Put, Remove)):
+            event.op = "put" if isinstance(output, Put) else "remove"
+            event.objects = [self._raw_of(output.snapshot)]
+        else:
+            self._note(event, output)
+        size = _SMALL + sum(map(len, event.objects))
+        recorder.file.add(partial(event_masks.changed, event), size)
+
+    def _note(self, event: Changed, output: Output) -> None:
         match output:
-            case Put(snapshot) | Remove(snapshot):
-                event.op = "put" if isinstance(output, Put) else "remove"
-                event.objects = [self._raw_of(snapshot)]
             case StageObjects(snapshots):
                 event.op, event.objects = "stage", [self._raw_of(snapshot) for snapshot in snapshots]
             case Reach(version):
@@ -389,8 +396,6 @@ class _Tap:
             case DropStage():
                 event.op = "drop"
                 self._read.clear()
-        size += sum(map(len, event.objects))
-        self.recorder.file.add(partial(event_masks.changed, event), size)
 
     def _raw_of(self, snapshot: Snapshot) -> bytes:
         known = self._read.pop(id(snapshot), None)

@@ -49,6 +49,9 @@ def as_request(named: Named) -> Request:
 
 
 # A Struct, since one is made for each change: a frozen attrs value costs a microsecond more.
+CauseVerb: TypeAlias = Literal["added", "updated", "deleted", "resynced", "retried", "scheduled", "triggered"]
+
+
 class Cause(msgspec.Struct, frozen=True):
     """Why a key runs: what happened to which object, at which version; `note` is for people.
 
@@ -57,7 +60,7 @@ class Cause(msgspec.Struct, frozen=True):
     keep running (see `reconcile.storms`).
     """
 
-    verb: Literal["added", "updated", "deleted", "resynced", "retried", "scheduled", "triggered"]
+    verb: CauseVerb
     resource: APIResource | None = None
     key: Key | None = None
     version: int = 0

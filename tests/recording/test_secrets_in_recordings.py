@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile import Context, Intent, ObjectMeta
 from reconcile.kinds import ConfigMap, Secret
+from reconcile.recording import read_recording
 from reconcile.recording.recorded_events import Answered, Changed
 from reconcile.recording.recording_frames import read_first_line, read_pieces
 from reconcile.recording.secret_masks import SecretMasks
@@ -23,10 +25,11 @@ from tests.simulation.bundled_scenarios import registry_secrets
 
 
 def plain_bytes(path: Path) -> bytes:
-    """All bytes of a recording, decompressed."""
+    """All bytes of a recording's file, decompressed, and its events with whole bodies."""
     with path.open("rb") as file:
         _, compression = read_first_line(file)
-        return b"".join(read_pieces(file, compression))
+        pieces = [*read_pieces(file, compression)]
+    return b"".join([*pieces, *map(msgspec.msgpack.encode, read_recording(path).events())])
 
 
 def forms(value: str) -> set[bytes]:

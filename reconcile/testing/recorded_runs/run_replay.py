@@ -16,7 +16,7 @@ import anyio
 import msgspec
 from attrs import define, field
 
-from informers import APIResource, Cache, Informer, InformerOptions, Key, get_logger
+from informers import Cache, Informer, InformerOptions, Key, get_logger
 from informers.reflector_state import (
     Clear,
     Commit,
@@ -42,6 +42,7 @@ from reconcile.recording.recorded_events import (
     Changed,
     Ended,
     Header,
+    RecordedCause,
     Stored,
     Woke,
     resource_of,
@@ -227,10 +228,7 @@ class _Replay:
 
     def _informer(self, cluster: str, resource: str) -> Informer | None:
         cache = self._caches.get(cluster)
-        try:
-            return None if cache is None else cache.find(resource_of(resource))
-        except ValueError:
-            return None
+        return None if cache is None else cache.find(resource_of(resource))
 
     async def _change(self, event: Changed) -> None:
         informer = self._informer(event.cluster, event.resource)
@@ -357,17 +355,19 @@ def _read(informer: Informer, body: bytes) -> Any:
         return None
 
 
-def _cause(told: Any) -> Cause:
-    """A recorded cause; one without details for what cannot be read."""
-    try:
-        verb, resource, namespace, name, version, note, echo, since, paths, manager = told
-        where: APIResource | None = resource_of(resource) if resource else None
-        key = Key(str(namespace), str(name)) if resource else None
-        return Cause(
-            verb, where, key, int(version), str(note), bool(echo), int(since), tuple(paths), str(manager)
-        )
-    except (TypeError, ValueError):
-        return Cause("triggered", note="a cause that cannot be read")
+def _cause(recorded: RecordedCause) -> Cause:
+    where = resource_of(recorded.resource) if recorded.resource else None
+    return Cause(
+        recorded.verb,
+        where,
+        None if where is None else Key(recorded.namespace, recorded.name),
+        recorded.version,
+        recorded.note,
+        recorded.echo,
+        recorded.since,
+        tuple(recorded.paths),
+        recorded.manager,
+    )
 
 
 def _texts(value: Any) -> Sequence[str]:

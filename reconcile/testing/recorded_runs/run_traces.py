@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
-from reconcile.recording.recorded_events import Answered, Began, Ended, Sent, TimedEvent, Woke
+from reconcile.recording.recorded_events import Answered, Began, Changed, Ended, Sent, TimedEvent, Woke
 
 LONGEST_RUN = 200_000
 """Events that are read ahead for the end of one run; later ones are not compared with."""
+LARGEST_RUN = 512 << 20
+"""Bytes of the bodies of these events."""
 
 
 @define(eq=False)
@@ -64,22 +66,28 @@ class RunTraces(Iterator[TimedEvent]):
 
     events: Iterator[TimedEvent]
     _ahead: deque[TimedEvent] = field(factory=deque, init=False)
+    _ahead_size: int = field(default=0, init=False)
+    """Bytes of their bodies."""
     _open: dict[int, RunTrace] = field(factory=dict, init=False)
     _count: int = field(default=0, init=False)
 
     def __next__(self) -> TimedEvent:
-        if self._ahead:
-            return self._ahead.popleft()
-        return self._read()
+        if not self._ahead:
+            return self._read()
+        event = self._ahead.popleft()
+        self._ahead_size -= _size_of(event)
+        return event
 
     def of(self, began: Began) -> RunTrace:
         """All of a run whose beginning was the last event."""
         trace = self._open[began.run]
-        while trace.ended is None and len(self._ahead) < LONGEST_RUN:
+        while trace.ended is None and len(self._ahead) < LONGEST_RUN and self._ahead_size < LARGEST_RUN:
             try:
-                self._ahead.append(self._read())
+                event = self._read()
             except StopIteration:
                 break
+            self._ahead.append(event)
+            self._ahead_size += _size_of(event)
         return trace
 
     def done_with(self, run: int) -> None:
@@ -110,3 +118,12 @@ class RunTraces(Iterator[TimedEvent]):
                 if (trace := self._open.get(event.run)) is not None:
                     trace.ended = event
         return event
+
+
+def _size_of(event: TimedEvent) -> int:
+    match event:
+        case Sent() | Answered():
+            return len(event.body or b"")
+        case Changed():
+            return sum(map(len, event.objects))
+    return 0
