@@ -20,6 +20,7 @@ from .raycluster_view import NO_HEAD_RESTART, ClusterView, GroupView
 PodRemovalReason = Literal[
     "unhealthy",
     "incomplete",
+    "resized",
     "listed",
     "not-ready",
     "cheapest",

@@ -16,7 +16,7 @@ from reconcile.models import Object
 from reconcile.replicas import ReplicaLike, is_active, rank_victims, replica_of
 from reconcile.runs.run_request import Result
 
-HostRemovalReason = Literal["unhealthy", "incomplete", "listed", "not-ready", "cheapest", "newest"]
+HostRemovalReason = Literal["unhealthy", "incomplete", "resized", "listed", "not-ready", "cheapest", "newest"]
 FIRST_WAIT = 10.0
 LONGEST_WAIT = 300.0
 """Seconds between the creation of a replica that broke again and that of the next: those of the kubelet."""
@@ -221,7 +221,8 @@ class ReplicaGroup:
 
         A Terminating host neither counts nor is deleted again, so nothing goes twice, and one that hangs does
         not hold up its replacement. A replica is broken when a host of it has ended, is terminating or is
-        lost; the rest of it is deleted then. One that broke right after another is replaced later each time.
+        lost; the rest of it is deleted then. One that broke right after another is replaced later each time;
+        one of another number of hosts, since that was changed, is replaced at once.
         A replica that was never whole gets its missing hosts: they are created in order, so it is one whose
         last hosts are missing, and of which none is marked as whole.
         """
@@ -233,13 +234,15 @@ class ReplicaGroup:
         leaving = self._leaving(sound)
         stay = _others(sound, [atom for atom, _ in leaving])
         missing = max(0, self.replicas - len(stay))
-        held, due = _held(broken, missing, now)
+        resized = [atom for atom in broken if self._is_resized(atom)]
+        held, due = _held(_others(broken, resized), missing, now)
         taken = {host.replica_index for atom in (*stay, *held) for host in atom.live}
         made = _new_replicas(missing - len(held), self.hosts, taken, _counts(due, now))
         return GroupPlan(
             create=(*self._completed(_others(forming, [atom for atom, _ in leaving])), *made),
             delete=(
                 *(HostRemoval(host, _why_broken(host)) for atom in due for host in atom.live),
+                *(HostRemoval(host, "resized") for atom in resized for host in atom.live),
                 *(HostRemoval(host, reason) for atom, reason in leaving for host in atom.live),
             ),
             waiting=tuple(host for atom in atoms for host in atom.hosts if host.terminating),
@@ -255,6 +258,11 @@ class ReplicaGroup:
         first = [host.host_index for host in atom.hosts] == list(range(len(atom.hosts)))
         short = len(atom.hosts) < self.hosts and first and bool(atom.hosts[0].replica)
         return is_active(atom) and short and not any(host.whole for host in atom.hosts)
+
+    def _is_resized(self, atom: Atom[H]) -> bool:
+        """Whether it cannot have been made for this number of hosts; one with fewer may have lost some."""
+        alone = not atom.hosts[0].replica
+        return is_active(atom) and (len(atom.hosts) > self.hosts or (alone and self.hosts > 1))
 
     def _is_to_mark(self, atom: Atom[H]) -> bool:
         one_of_several = self.hosts > 1 and self._is_whole(atom)

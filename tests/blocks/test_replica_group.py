@@ -179,6 +179,22 @@ def test_a_broken_surplus_replica_is_deleted_at_once() -> None:
     assert (deleted(plan), plan.create, plan.after) == (["b"], (), None)
 
 
+@pytest.mark.parametrize("observed", [atom("a", 4, age=1, failures=3), [host("a", age=1, failures=3)]])
+def test_a_replica_of_another_number_of_hosts_is_replaced_at_once_and_has_not_failed(
+    observed: list[Host],
+) -> None:
+    plan = ReplicaGroup(1, 2).plan(observed, NOW)
+    assert deleted(plan) == [one.name for one in observed]
+    assert {removal.reason for removal in plan.delete} == {"resized"}
+    assert (plan.create, plan.after) == ((NewReplica(0, (0, 1)),), None)
+
+
+def test_a_broken_replica_of_another_number_of_hosts_has_failed() -> None:
+    hosts = [evolve(one, finished=one.host_index == 2) for one in atom("a", 4, age=1, failures=3)]
+    plan = ReplicaGroup(1, 2).plan(hosts, NOW)
+    assert (plan.is_idle, plan.after) == (True, 39.0)
+
+
 # Laws.
 
 
