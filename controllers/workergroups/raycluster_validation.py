@@ -19,6 +19,7 @@ MAX_PODS = 10_000
 MAX_GROUPS = 200
 _LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 _REDIS_ADDRESS = "RAY_REDIS_ADDRESS"
+_SERVICE_TYPES = ("ClusterIP", "NodePort", "LoadBalancer")
 
 
 def invalid_fields(metadata: Object, spec: Object) -> list[str]:
@@ -63,6 +64,9 @@ def _invalid_service(head: Object) -> Iterator[str]:
     if service.get("externalIPs"):
         why = "would take traffic for addresses of others; make such a Service yourself and remove the field"
         yield f"spec.headGroupSpec.headService.spec.externalIPs: {why}"
+    kind = head.get("serviceType")
+    if kind and kind not in _SERVICE_TYPES:
+        yield f"spec.headGroupSpec.serviceType: expected {', '.join(_SERVICE_TYPES)}, got {kind!r}"
 
 
 def _invalid_group(entry: Object, group: GroupView) -> Iterator[str]:

@@ -213,6 +213,18 @@ def test_any_other_port_is_accepted(port: str) -> None:
     assert faults(**head(rayStartParams={"port": port})) == []
 
 
+@pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "LoadBalancer", ""])
+def test_a_type_of_service_that_takes_traffic_is_accepted(kind: str) -> None:
+    assert faults(**head(serviceType=kind)) == []
+
+
+@pytest.mark.parametrize("kind", ["nodeport", "ExternalName"])
+def test_any_other_type_of_service_is_refused(kind: str) -> None:
+    assert faults(**head(serviceType=kind)) == [
+        f"spec.headGroupSpec.serviceType: expected ClusterIP, NodePort, LoadBalancer, got '{kind}'"
+    ]
+
+
 @pytest.mark.rule("kuberay-1d-bad-input")
 @pytest.mark.parametrize(
     ("fields", "told"),
