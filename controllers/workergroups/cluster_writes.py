@@ -7,7 +7,7 @@ from typing import Any
 from reconcile import Context, ObjectMeta, Unstructured
 from reconcile.blocks import new_hosts
 from reconcile.errors import AlreadyExists, ApiError, StaleVersion, StatusError
-from reconcile.kinds import Pod, Secret
+from reconcile.kinds import Ingress, Pod, Secret, Service
 from reconcile.models import unstructured_kind
 
 from .models import HeadInfo, RayCluster
@@ -15,7 +15,7 @@ from .pod_plan import HeadPlan, PodRemoval, RayClusterPlan, WorkerGroupPlan
 from .ray_autoscaler import permissions
 from .ray_pod_view import MARKS, RayPodView, pod_view
 from .ray_pods import TOKEN_KEY, head_pod, upgrade_marks, worker_pod
-from .ray_services import head_ingress, head_service, services
+from .ray_services import head_ingress, head_service, services, switched_off
 from .raycluster_names import Manifest
 from .raycluster_status import ReplicaFailure
 from .raycluster_view import ClusterView, GroupView
@@ -52,8 +52,21 @@ async def apply_objects(ctx: Context[RayCluster], cluster: ClusterView) -> HeadI
     for manifest in services(cluster):
         with failing_with("FailedApplyService"):
             await ctx.apply(manifest, adopt=False)
+    await _delete_switched_off(ctx, cluster)
     ip = service["spec"].get("clusterIP") or ""
     return HeadInfo(service_name=service.name, service_ip="" if ip == "None" else ip)
+
+
+async def _delete_switched_off(ctx: Context[RayCluster], cluster: ClusterView) -> None:
+    """Delete the Ingress and the Services of features that were switched off: they would still expose pods.
+
+    ServiceAccount, Role and RoleBinding of the autoscaler stay: a head pod that was made with them runs on.
+    """
+    off = switched_off(cluster)
+    for one in (*await ctx.owned(Ingress), *await ctx.owned(Service)):
+        if one.name in off:
+            with failing_with(f"FailedDelete{type(one).__name__}"):
+                await ctx.delete(one)
 
 
 async def _create_token(ctx: Context[RayCluster], cluster: ClusterView) -> None:

@@ -65,7 +65,7 @@ def head_ingress(cluster: ClusterView) -> list[Manifest]:
     if cluster.annotations.get(_CLASS):
         spec["ingressClassName"] = cluster.annotations[_CLASS]
     annotations = {k: v for k, v in cluster.annotations.items() if k != _CLASS and not _stays_here(k)}
-    metadata = {"name": short_name(f"{cluster.name}-head-ingress"), "namespace": cluster.namespace}
+    metadata = {"name": _ingress_name(cluster), "namespace": cluster.namespace}
     labels = {CLUSTER_LABEL: cluster.name, "ray.io/identifier": short_name(f"{cluster.name}-head", 63)}
     return [
         {
@@ -75,6 +75,21 @@ def head_ingress(cluster: ClusterView) -> list[Manifest]:
             "spec": spec,
         }
     ]
+
+
+def switched_off(cluster: ClusterView) -> set[str]:
+    """The names that the Ingress and the Services of features have which this cluster does not use."""
+    optional = {_ingress_name(cluster), headless_service_name(cluster), _serve_service_name(cluster)}
+    used = {one["metadata"]["name"] for one in (*head_ingress(cluster), *services(cluster))}
+    return optional - used - {head_service_name(cluster)}
+
+
+def _ingress_name(cluster: ClusterView) -> str:
+    return short_name(f"{cluster.name}-head-ingress")
+
+
+def _serve_service_name(cluster: ClusterView) -> str:
+    return short_name(f"{cluster.name}-serve-svc")
 
 
 def head_service(cluster: ClusterView) -> Manifest:
@@ -123,9 +138,7 @@ def _serve_service(cluster: ClusterView) -> Iterator[Manifest]:
     if cluster.asks(ENABLE_SERVE_SERVICE):
         port = {"name": "serve", "port": SERVE_PORT, "targetPort": SERVE_PORT, "protocol": "TCP"}
         selector = {CLUSTER_LABEL: cluster.name, SERVE_LABEL: "true"}
-        yield _service(
-            cluster, short_name(f"{cluster.name}-serve-svc"), {"selector": selector, "ports": [port]}
-        )
+        yield _service(cluster, _serve_service_name(cluster), {"selector": selector, "ports": [port]})
 
 
 def _service(cluster: ClusterView, name: str, spec: Manifest) -> Manifest:

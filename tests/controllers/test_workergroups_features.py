@@ -11,7 +11,7 @@ from controllers.workergroups.suspension import Suspension, plan_suspension
 from informers import HttpRequest
 from reconcile import ObjectMeta
 from reconcile.errors import ApiError
-from reconcile.kinds import Pod, Secret
+from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceSpec
 from reconcile.models import encode, unstructured_kind
 from reconcile.testing import FakeClient, RunReport, run_once
 from tests.controllers.ray_features import annotated, bodies, change, settled, variables, with_group
@@ -223,6 +223,40 @@ async def test_a_secret_of_the_user_is_not_created() -> None:
 
 
 # Services and Ingress.
+
+
+async def test_ingress_and_services_of_a_feature_that_is_switched_off_are_deleted() -> None:
+    made = annotated(cluster(1), enable_serve_service="true")
+    (group,) = made.spec.worker_group_specs
+    head = evolve(made.spec.head_group_spec, enable_ingress=True)
+    spec = evolve(made.spec, head_group_spec=head, worker_group_specs=(evolve(group, num_of_hosts=2),))
+    client = FakeClient(RayCluster(metadata=made.metadata, spec=spec))
+    user = Service(metadata=ObjectMeta("ray-users", "default"), spec=ServiceSpec(cluster_ip="None"))
+    client.add(user)
+    await once(client)
+    assert [one.name for one in await client.list(Ingress, "default")] == ["ray-head-ingress"]
+    assert {one.name for one in await client.list(Service, "default")} == {
+        "ray-head-svc",
+        "ray-headless",
+        "ray-serve-svc",
+        "ray-users",
+    }
+    await change(client, head_group_spec=evolve(head, enable_ingress=False), worker_group_specs=(group,))
+    await client.raw.merge(
+        await live(client), {"metadata": {"annotations": {"ray.io/enable-serve-service": None}}}, guard={}
+    )
+    await once(client)
+    assert await client.list(Ingress, "default") == []
+    assert {one.name for one in await client.list(Service, "default")} == {"ray-head-svc", "ray-users"}
+
+
+async def test_a_head_service_with_the_name_of_an_unused_one_is_kept() -> None:
+    made = cluster(1)
+    head = evolve(made.spec.head_group_spec, head_service={"metadata": {"name": "ray-serve-svc"}})
+    client = FakeClient(cluster(1, head_group_spec=head))
+    await once(client)
+    await once(client)
+    assert [one.name for one in await client.list(Service, "default")] == ["ray-serve-svc"]
 
 
 # /scale, by our own definition.
