@@ -70,14 +70,16 @@ def transitions(
 
 
 def _seconds(text: str) -> float:
-    """Raises Problem for what is not a number of seconds, or one with a unit."""
+    """Raises Problem for what is not a number of seconds above zero, or one with a unit."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:
         seconds = float(number) * _UNITS[unit]
     except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise Problem(f"--budget {text} is not a time", "expected a number with s, m or h, such as 60s")
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise Problem(
+            f"--budget {text} is not a time", "expected a number above 0, with s, m or h, such as 60s"
+        )
     return seconds
 
 
@@ -90,7 +92,7 @@ def _subject(target: str) -> "TransitionSubject":
             f"the test kit cannot be imported: {error}", "pip install 'reconcile-runtime[embedded,testing]'"
         ) from None
     module, _, name = target.partition(":")
-    value = getattr(load_module(module), name, None) if name else None
+    value = getattr(load_module(module), name, None) if module and name else None
     if isinstance(value, Scenario):
         return value
     controllers = load_manager([target]).controllers

@@ -95,7 +95,13 @@ def test_a_scenario_gives_the_object_to_vary_and_options_are_passed_on(run: Run)
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--budget", "soon"], "--budget soon is not a time: expected a number with s, m or h, such as 60s"),
+        (
+            ["--budget", "soon"],
+            "--budget soon is not a time: expected a number above 0, with s, m or h, such as 60s",
+        ),
+        (["--budget", "0"], "--budget 0 is not a time"),
+        (["--budget", ""], "--budget is not a time"),
+        (["--skip", "spec.none"], "there is no field spec.none to skip"),
         (["--budget", "-1"], "--budget -1 is not a time"),
         (["--budget", "nan"], "--budget nan is not a time"),
         (["--only", "spec.none"], "there is no field spec.none that has two values"),
@@ -106,3 +112,21 @@ def test_what_it_cannot_do_is_one_line_and_status_2(run: Run, arguments: list[st
     result = run("notes", *arguments)
     assert result.exit_code == 2
     assert text in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("no_such_operator", "there is no module no_such_operator"),
+        (":notes", ":notes is not a target"),
+        ("{}:", "is not a target"),
+        ("{}:none", "the module has no none"),
+        ("{}:keep", "{}:keep is a function: expected a Manager"),
+    ],
+)
+def test_a_target_that_has_no_controller_is_one_line_and_status_2(
+    operator: str, capsys: pytest.CaptureFixture[str], target: str, text: str
+) -> None:
+    assert main(["transitions", target.format(operator)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert text.format(operator) in line

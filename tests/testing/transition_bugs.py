@@ -5,6 +5,7 @@ The classes are those of Acto (Gu et al., SOSP 2023), and what follows from prom
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Annotated, Any
 
 from attrs import field as attribute
@@ -17,18 +18,24 @@ from reconcile.models import Schema
 
 @frozen
 class PlantedBug:
-    """A controller that is wrong in one way, one that is right, and the rule and words that tell of it."""
+    """A controller that is wrong in one way, one that is right, and the rule and words that tell of it.
+
+    `only` are the fields that it is about; `pairs`: it takes two of them at once.
+    """
 
     name: str
     wrong: Callable[[], Controller[Any]]
     right: Callable[[], Controller[Any]]
     rule: str
     place: str
+    only: str
+    pairs: bool
 
     def __str__(self) -> str:
         return self.name
 
 
+@cache
 def made(kind: type[Object], reconcile: Callable[[Any], Awaitable[None]]) -> Callable[[], Controller[Any]]:
     return lambda: Controller(kind, reconcile, owns=[ConfigMap], writes=[Write(ConfigMap)], name="sites")
 
@@ -334,8 +341,10 @@ def planted(
     place: str,
     *,
     mended: type[Object] | None = None,
+    only: str = "spec",
+    pairs: bool = False,
 ) -> PlantedBug:
-    return PlantedBug(name, made(kind, wrong), made(mended or kind, right), rule, place)
+    return PlantedBug(name, made(kind, wrong), made(mended or kind, right), rule, place, only, pairs)
 
 
 PLANTED = (
@@ -364,7 +373,13 @@ PLANTED = (
         mended=BoundedTitled,
     ),
     planted(
-        "labels not handed on", Text, labels_at_creation, labels_always, "as-new", "metadata.labels from"
+        "labels not handed on",
+        Text,
+        labels_at_creation,
+        labels_always,
+        "as-new",
+        "metadata.labels from",
+        only="metadata.labels",
     ),
     planted("a deletion that leaves a child", Text, leaves_a_page, owns_its_page, "leftovers", "a new Text"),
     planted(
@@ -393,6 +408,10 @@ PLANTED = (
         listens_where_it_should,
         "as-new",
         "spec.tls from",
+        pairs=True,
     ),
 )
 """Each bug, by the rule that it breaks and what the message says of the place."""
+
+TWINS = tuple({bug.right: bug for bug in reversed(PLANTED)}.values())
+"""The right controllers, each once: some bugs have the same one."""

@@ -27,8 +27,12 @@ class CoveringRows:
 
     sizes: Sequence[int]
     admits: Callable[[Row], bool]
-    pairs: int = field(default=0, init=False)
     _refused: set[Pair] = field(factory=set, init=False)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs there are, possible or not."""
+        return number_of_pairs(self.sizes)
 
     @property
     def impossible(self) -> int:
@@ -37,7 +41,6 @@ class CoveringRows:
 
     def __iter__(self) -> Iterator[Row]:
         open_pairs = self._all_pairs()
-        self.pairs = len(open_pairs)
         self._refused.clear()
         while open_pairs:
             first = next(iter(open_pairs))
@@ -90,6 +93,11 @@ class CoveringRows:
             if number not in kept and self.admits({**kept, number: value}):
                 kept[number] = value
         return kept
+
+
+def number_of_pairs(sizes: Sequence[int]) -> int:
+    """How many pairs fields with so many values have."""
+    return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
 
 def pairs_of(row: Row) -> Iterator[Pair]:

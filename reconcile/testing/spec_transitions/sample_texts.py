@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from reconcile.embedded.schema.patterns import PatternError, compile_pattern, searcher
+
 LONG: Final = 300
 """Characters of a text without a limit: more than a name, a label or a host name may have."""
 _FORMATS: Final[Mapping[str, Sequence[str]]] = {
@@ -106,12 +108,9 @@ def _searched(pattern: str, fits: Callable[[str], bool], known: Sequence[str]) -
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a text has a match, by Python's syntax; a pattern that only RE2 reads admits no known text.
-
-    The server judges each value with its own engine, so a wrong guess here is a refused value there.
-    """
+    """Whether a text has a match, by the engine of the server; a pattern that it refuses admits none."""
     try:
-        compiled = re.compile(pattern)
-    except re.error:
+        compiled = compile_pattern(pattern)
+    except PatternError:
         return lambda text: False
-    return lambda text: "\n" not in text and compiled.search(text) is not None
+    return searcher(compiled) if compiled is not None else lambda text: True

@@ -2,7 +2,9 @@
 
 import fnmatch
 import itertools
+import textwrap
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 from attrs import define, field, frozen
@@ -23,6 +25,8 @@ from reconcile.testing.spec_transitions.value_classes import (
 
 _MOST_REPAIRS = 60
 """Values of neighbouring fields with which a refused value is tried again."""
+_MOST_MENDINGS = 2_000
+"""Values of fields with which a refused object is tried again."""
 
 
 @frozen
@@ -34,7 +38,9 @@ class UnplayedValue:
     refusal: str
 
     def __str__(self) -> str:
-        return f"{self.field} ({self.name}): {shortened(self.refusal)}"
+        return (
+            f"{self.field} ({self.name}): {textwrap.shorten(shortened(self.refusal), 300, placeholder='…')}"
+        )
 
 
 @frozen
@@ -63,24 +69,37 @@ class SlotSpecs:
 
 @define(eq=False)
 class SpecSpace:
-    """What can be made of one `base`: an object that the server admits."""
+    """What can be made of one `base`: an object that the server admits.
+
+    At `until`, by `perf_counter`, the remaining fields are left `untried`, except the first that has values.
+    """
 
     base: SpecManifest
     schema: JsonSchema
     trial: TrialServer
+    until: float
     only: str = "*"
     skip: Sequence[str] = ()
     known: Container[frozenset[bytes]] = ()
     """Identities of fields that are varied elsewhere in the same way."""
     slots: Sequence[SpecSlot] = field(init=False)
+    kept: Sequence[SpecSlot] = field(init=False)
+    """Fields to skip: in each object they are as in the base, whatever is varied around them."""
     fields: list[SlotSpecs] = field(factory=list, init=False)
     invalid: list[InvalidSpec] = field(factory=list, init=False)
     unplayed: list[UnplayedValue] = field(factory=list, init=False)
+    untried: list[str] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.slots = slots_of(self.schema, self.base)
+        every = slots_of(self.schema, self.base)
+        self.kept = [slot for slot in every if any(is_chosen(slot, one) for one in self.skip)]
+        self.slots = [slot for slot in every if slot not in self.kept]
         for slot in self.slots:
-            if _is_chosen(slot, self.only) and not any(_is_chosen(slot, one) for one in self.skip):
+            if not is_chosen(slot, self.only):
+                continue
+            if self.fields and perf_counter() >= self.until:
+                self.untried.append(slot.name)
+            else:
                 self._try(slot)
 
     def _try(self, slot: SpecSlot) -> None:
@@ -119,7 +138,11 @@ class SpecSpace:
         return None
 
     def _with(self, base: SpecManifest, slot: SpecSlot, one: ValueClass) -> SpecManifest:
-        return with_value(base, self.schema, slot.path, one.value)
+        manifest = with_value(base, self.schema, slot.path, one.value)
+        for kept in self.kept:
+            if kept.is_below(slot) and value_at(manifest, kept.path[:-1]) not in (ABSENT, None):
+                manifest = with_value(manifest, self.schema, kept.path, value_at(base, kept.path))
+        return manifest
 
     def _admitted(self, base: SpecManifest, slot: SpecSlot, one: ValueClass) -> SpecManifest | None:
         """The object with that value, and with another value of a neighbouring field if that is needed."""
@@ -142,14 +165,20 @@ class SpecSpace:
             if not (beside or inside) or other.path[0] == "metadata":
                 continue
             for one in classes_of(other.schema, required=other.required):
-                yield with_value(manifest, self.schema, other.path, one.value)
+                yield self._with(manifest, other, one)
 
     # --- combinations -----------------------------------------------------------------------------
 
     def alone(self) -> Sequence[SlotSpecs]:
-        """The fields to vary one by one: parts before what they are part of, which blames the part."""
-        inner_first = sorted(self.fields, key=lambda one: -len(one.slot.path))
-        return [one for one in inner_first if one.identity not in self.known]
+        """The fields to vary one by one, as far up as possible, as those matter most if the time is short.
+
+        Parts come before what they are part of, which blames the part. Labels are last.
+        """
+        return [one for one in sorted(self.fields, key=self._turn) if one.identity not in self.known]
+
+    def _turn(self, one: SlotSpecs) -> tuple[bool, bool, int]:
+        depth, has_parts = len(one.slot.path), self._has_parts(one)
+        return one.slot.path[0] == "metadata", has_parts, -depth if has_parts else depth
 
     def leaves(self) -> Sequence[SlotSpecs]:
         """The fields of which no part is a field too: their values can be combined freely."""
@@ -163,25 +192,30 @@ class SpecSpace:
         manifest = self.base
         for number, value in row.items():
             leaf = leaves[number]
-            manifest = with_value(manifest, self.schema, leaf.slot.path, leaf.classes[value].value)
+            manifest = self._with(manifest, leaf.slot, leaf.classes[value])
         return manifest
 
 
-def _is_chosen(slot: SpecSlot, only: str) -> bool:
+def is_chosen(slot: SpecSlot, only: str) -> bool:
+    """Whether a pattern names the field, or what it is a part of."""
     pattern = only.replace("[", "[[]")  # the number of an item, not a set of characters
     return any(fnmatch.fnmatchcase(slot.name, one) for one in (pattern, f"{pattern}.*", f"{pattern}[[]*"))
 
 
 def made_bases(head: Mapping[str, Any], schema: JsonSchema, trial: TrialServer) -> Sequence[SpecManifest]:
-    """The least object, and one in which all that is optional is set, as far as the server admits them."""
+    """The least object, and one in which all that is optional is set, as far as the server admits them.
+
+    If it admits neither, the least one, to ask why.
+    """
     made: list[SpecManifest] = []
+    least = {**_users_part(least_of(schema)), **head}
     for fill in (least_of, full_of):
         manifest = {**_users_part(fill(schema)), **head}
         if not trial.admits(manifest):
             manifest = _mended(manifest, schema, trial, fill)
         if trial.admits(manifest) and manifest not in made:
             made.append(manifest)
-    return made
+    return made or [least]
 
 
 def _users_part(body: Any) -> dict[str, Any]:
@@ -194,11 +228,14 @@ def _mended(
 ) -> dict[str, Any]:
     """The manifest with another value of one field, or, where all is filled in, without some of them."""
     slots = [slot for slot in slots_of(schema, manifest) if slot.path[0] != "metadata"]
-    for slot in slots:
-        for one in classes_of(slot.schema, required=slot.required):
-            tried = with_value(manifest, schema, slot.path, one.value)
-            if trial.admits(tried):
-                return tried
+    others = (
+        with_value(manifest, schema, slot.path, one.value)
+        for slot in slots
+        for one in classes_of(slot.schema, required=slot.required)
+    )
+    for tried in itertools.islice(others, _MOST_MENDINGS):
+        if trial.admits(tried):
+            return tried
     if fill is full_of:
         return _grown(manifest, schema, trial, slots)
     return manifest

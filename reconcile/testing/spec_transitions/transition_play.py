@@ -1,6 +1,7 @@
 """Plays what can be made of one object, as far as there is time, and counts it."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final, NoReturn
@@ -8,7 +9,13 @@ from typing import Any, Final, NoReturn
 from attrs import define, field
 
 from reconcile.testing.end_state import EndStateSubject
-from reconcile.testing.spec_transitions.covering_rows import CoveringRows, Pair, Row, pairs_of
+from reconcile.testing.spec_transitions.covering_rows import (
+    CoveringRows,
+    Pair,
+    Row,
+    number_of_pairs,
+    pairs_of,
+)
 from reconcile.testing.spec_transitions.least_case import LeastCase, failing_chain
 from reconcile.testing.spec_transitions.left_worlds import ExpectedObjects
 from reconcile.testing.spec_transitions.spec_space import SlotSpecs, SpecSpace
@@ -24,7 +31,8 @@ from reconcile.testing.spec_transitions.trial_server import TrialServer
 
 _ROWS_OF_A_WALK: Final = 4
 _REFUSALS_OF_A_WALK: Final = 20
-_MOST_WALKS: Final = 500
+_MOST_PAIRS: Final = 50_000
+"""Pairs of values that are combined: more would take more memory and time than anyone has."""
 _CHANGES_OF_A_WALK: Final = 30
 _CHANGES_OF_METADATA: Final = 5
 """Fewer: they leave the generation as it is, and the storm guard counts writes for one generation."""
@@ -46,6 +54,10 @@ class TransitionPlay:
     pairs: int = field(default=0, init=False)
     pairs_in_full: int = field(default=0, init=False)
     immutable: int = field(default=0, init=False)
+    left: Counter[str] = field(factory=Counter, init=False)
+    """How many changes of each field are still to be played."""
+    uncombined: int = field(default=0, init=False)
+    """Fields that are not combined with others."""
 
     @property
     def _over(self) -> bool:
@@ -70,27 +82,36 @@ class TransitionPlay:
         return fields[0].manifests[1] if fields else self.space.base
 
     def neighbours(self) -> None:
-        """Each field alone: all changes from one class of values to another, there and back."""
-        walks = [piece for one in self.space.alone() for piece in pieces_of(one)]
-        self.in_full += sum(len(walk) - 1 for walk in walks)
-        for walk in walks:
+        """Each field alone: all changes from one class of values to another, there and back.
+
+        The first walk of each field comes before the second of any.
+        """
+        fields = self.space.alone()
+        for one in fields:
+            self.left[one.slot.name] = len(one.walk()) - 1
+        self.in_full += self.left.total()
+        walks = [(number, one, walk) for one in fields for number, walk in enumerate(pieces_of(one))]
+        for _, one, walk in sorted(walks, key=lambda numbered: numbered[0]):
             if self._over:
                 return
-            self.transitions += self._walk(walk)
+            changes = self._walk(walk)
+            self.transitions += changes
+            self.left[one.slot.name] -= changes
 
     def combinations(self) -> None:
         """Several fields at once, until each two values of two fields have met in one spec."""
-        leaves = self.space.leaves()
+        every = self.space.leaves()
+        leaves = _within(every, _MOST_PAIRS)
+        self.uncombined = len(every) - len(leaves)
         rows = CoveringRows([len(leaf.classes) for leaf in leaves], self._is_possible(leaves))
+        batches = _batched(rows, _ROWS_OF_A_WALK)
         seen: set[Pair] = set()
-        for number, batch in enumerate(_batched(rows, _ROWS_OF_A_WALK)):
-            if self._over or number >= _MOST_WALKS:
-                break
+        while not self._over and (batch := next(batches, None)):
             specs = [self.space.combined(leaves, row) for row in batch]
             changes = self._walk([self.space.base, *specs, self.space.base])
             self.transitions += changes
             self.in_full += changes
-            for row in batch:
+            for row in batch[:changes]:
                 seen.update(pairs_of(row))
         self.pairs = len(seen)
         self.pairs_in_full = rows.pairs - rows.impossible
@@ -161,6 +182,14 @@ def pieces_of(field: SlotSpecs) -> Iterator[Sequence[SpecManifest]]:
     size = _CHANGES_OF_METADATA if field.slot.path[0] == "metadata" else _CHANGES_OF_A_WALK
     for first in range(0, len(walk) - 1, size):
         yield walk[first : first + size + 1]
+
+
+def _within(leaves: Sequence[SlotSpecs], most: int) -> Sequence[SlotSpecs]:
+    """As many of the first fields as have so many pairs of values."""
+    count = len(leaves)
+    while number_of_pairs([len(leaf.classes) for leaf in leaves[:count]]) > most:
+        count -= 1
+    return leaves[:count]
 
 
 def _batched(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:

@@ -15,7 +15,7 @@ from reconcile.testing.spec_transitions.left_worlds import Hides, shortened, sho
 from reconcile.testing.spec_transitions.spec_space import UnplayedValue
 from reconcile.testing.spec_transitions.transition_player import InvalidSpec, PlayedChain, PlayedSpec
 
-_MOST_UNPLAYED: Final = 10
+_MOST_LISTED: Final = 10
 _NOTHING: Final = "<nothing>"
 
 
@@ -28,6 +28,9 @@ class TransitionsReport:
     `refusals_in_full`. `pairs` of values of two fields occurred together, of `pairs_in_full` that the server
     admits. `unplayed` could not be made valid. `immutable` changes were refused although either spec is
     admitted. `without_effect`: fields of which no value made a difference to any other object or the status.
+
+    What there was no time for: `left` has the number of changes for each field, `untried` the fields of which
+    not one value was tried. `uncombined` fields took no part in pairs, as there are too many.
     """
 
     fields: int
@@ -40,17 +43,17 @@ class TransitionsReport:
     pairs_in_full: int
     unplayed: Sequence[UnplayedValue]
     immutable: int
+    left: Mapping[str, int]
+    untried: Sequence[str]
+    uncombined: int
     without_effect: Sequence[str]
     seconds: float
 
     @property
     def complete(self) -> bool:
         """Whether the budget sufficed for everything."""
-        return (self.transitions, self.refusals, self.pairs) == (
-            self.in_full,
-            self.refusals_in_full,
-            self.pairs_in_full,
-        )
+        played = self.transitions, self.refusals, self.pairs
+        return not self.untried and played == (self.in_full, self.refusals_in_full, self.pairs_in_full)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -60,17 +63,35 @@ class TransitionsReport:
             f"{self.transitions} of {self.in_full} changes of {_count(self.fields, 'field')}, "
             f"{_count(self.specs, 'spec')} as new objects, {self.seconds:.1f} s"
         )
-        yield f"{self.pairs} of {self.pairs_in_full} pairs of values of two fields"
+        if self.pairs_in_full:
+            yield f"{self.pairs} of {self.pairs_in_full} pairs of values of two fields"
         yield f"{self.refusals} of {self.refusals_in_full} invalid values are refused, and change nothing"
+        yield from self._not_played()
         if self.immutable:
             yield f"{_count(self.immutable, 'change')} refused by the server, since a field is immutable"
         if self.without_effect:
             yield f"without any effect: {', '.join(self.without_effect)}"
         if self.unplayed:
             yield f"{_count(len(self.unplayed), 'value')} that could not be made valid:"
-            yield from (f"  {one}" for one in self.unplayed[:_MOST_UNPLAYED])
-            if len(self.unplayed) > _MOST_UNPLAYED:
-                yield f"  … {len(self.unplayed) - _MOST_UNPLAYED} more"
+            yield from (f"  {one}" for one in self.unplayed[:_MOST_LISTED])
+            if len(self.unplayed) > _MOST_LISTED:
+                yield f"  … {len(self.unplayed) - _MOST_LISTED} more"
+
+    def _not_played(self) -> Iterator[str]:
+        if not self.complete:
+            yield "the budget was used up: give it more seconds, or play some fields alone (only)"
+        if self.left:
+            left = [f"{_count(number, 'change')} of {name}" for name, number in self.left.items()]
+            yield f"not played: {_listed(left)}"
+        if self.untried:
+            yield f"not tried: {_listed(self.untried)}"
+        if self.uncombined:
+            yield f"{_count(self.uncombined, 'field')} not combined with others: there are too many pairs"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = len(texts) - _MOST_LISTED
+    return ", ".join(texts[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _count(number: int, what: str) -> str:

@@ -1,5 +1,6 @@
 """`transitions`: plays every change of a spec that a model allows, and compares with new objects."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Final
@@ -8,7 +9,7 @@ from attrs import evolve
 
 from reconcile.models import kind_of
 from reconcile.testing import free_invariants
-from reconcile.testing.spec_transitions.spec_space import SpecSpace
+from reconcile.testing.spec_transitions.spec_space import SpecSpace, is_chosen
 from reconcile.testing.spec_transitions.transition_play import TransitionPlay
 from reconcile.testing.spec_transitions.transition_player import TransitionPlayer
 from reconcile.testing.spec_transitions.transition_report import TransitionsReport
@@ -47,20 +48,23 @@ def transitions(
     from the schema: one with what is required, one with all that is optional. The invariants of a scenario
     are about its own steps: they are checked with `invariants=True`.
 
-    It ends after `budget` seconds, and says how much it played. `only` is a pattern of fields, such as
+    It ends after `budget` seconds, and says how much it played and what not; half of them at most decide
+    which values the server admits. `only` is a pattern of fields, such as
     `spec.pages`, and `skip` has patterns of those that stay as they are, such as one that pauses the
     controller. `one_way` names what may depend on the past: plurals, or fields such as
     `sites.status.revision` (`[]` for any item of a list). `without` leaves out rules, and invariants of the
     kit. `seed` decides the order of tasks, the lag of watches and generated names.
 
     Raises BrokenTransition with the least case that was found, SimulationError if a run cannot go on,
-    TypeError for a kind without a definition, and ValueError for a scenario that cannot be varied or an
-    unknown rule.
+    TypeError for a kind without a definition, and ValueError for a scenario that cannot be varied, an unknown
+    rule, and a pattern of fields that there are not.
     """
     __tracebackhide__ = True
     started = perf_counter()
     left_out = frozenset(without)
     _refuse_unknown(left_out)
+    if not budget >= 0:
+        raise ValueError(f"budget={budget} is not a number of seconds")
     scenario = scenario_of(subject)
     if not invariants:
         scenario = evolve(scenario, invariants=(), always=())
@@ -76,11 +80,12 @@ def transitions(
         schema = trial.schema()
         known: set[frozenset[bytes]] = set()
         for base in varied.bases(schema, trial):
-            space = SpecSpace(base, schema, trial, only, tuple(skip), frozenset(known))
+            space = SpecSpace(
+                base, schema, trial, started + budget / 2, only, tuple(skip), known=frozenset(known)
+            )
             known.update(one.identity for one in space.fields)
             plays.append(TransitionPlay(player, trial, space, resource.plural, started + budget))
-    if not any(play.space.fields or play.space.invalid for play in plays):
-        raise ValueError(f"there is no field {only} that has two values")
+    _refuse_unmatched(plays, only, skip)
     for play in plays:
         play.new_objects()
     for play in plays:
@@ -97,6 +102,15 @@ def _refuse_unknown(names: frozenset[str]) -> None:
     unknown = sorted(names.difference(known))
     if unknown:
         raise ValueError(f"unknown rules: {', '.join(unknown)}; without= accepts {', '.join(known)}")
+
+
+def _refuse_unmatched(plays: Sequence[TransitionPlay], only: str, skip: Sequence[str]) -> None:
+    slots = [slot for play in plays for slot in (*play.space.slots, *play.space.kept)]
+    for pattern in skip:
+        if not any(is_chosen(slot, pattern) for slot in slots):
+            raise ValueError(f"there is no field {pattern} to skip")
+    if not any(play.space.fields or play.space.invalid for play in plays):
+        raise ValueError(f"there is no field {only} that has two values")
 
 
 def _report(plays: Sequence[TransitionPlay], seconds: float) -> TransitionsReport:
@@ -116,6 +130,9 @@ def _report(plays: Sequence[TransitionPlay], seconds: float) -> TransitionsRepor
         pairs_in_full=sum(play.pairs_in_full for play in plays),
         unplayed=list(dict.fromkeys(one for play in plays for one in play.space.unplayed)),
         immutable=sum(play.immutable for play in plays),
+        left=+sum((play.left for play in plays), Counter[str]()),
+        untried=list(dict.fromkeys(name for play in plays for name in play.space.untried)),
+        uncombined=sum(play.uncombined for play in plays),
         without_effect=[name for name, has_effect in effects.items() if not has_effect],
         seconds=seconds,
     )

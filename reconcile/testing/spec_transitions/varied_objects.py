@@ -50,12 +50,12 @@ class VariedKind:
             metadata = {"name": _NAME, **place}
             named = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
             found = made_bases(named, schema, trial)
-        refusals = [refusal for one in found if (refusal := trial.refusal_of(one))]
-        if refusals or not found:
-            reason = refusals[0] if refusals else "the server refuses whatever its schema suggests"
+        refusal = next(filter(None, map(trial.refusal_of, found)), "")
+        if refusal:
             raise ValueError(
-                f"there is no {resource.kind} to begin with: {reason}; give a valid one as a step of a "
-                "Scenario: steps=[Apply(...)]"
+                f"there is no {resource.kind} to begin with: the server refuses what "
+                f"{'its schema suggests' if self.sample is None else 'the step applies'}: {refusal}; give a "
+                "valid one as a step of a Scenario: steps=[Apply(...)]"
             )
         return found
 
