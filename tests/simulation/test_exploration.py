@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from informers.transport import HttpRequest
 from reconcile import Client, Context, Controller, ObjectMeta
 from reconcile.kinds import ConfigMap
 from reconcile.testing import (
@@ -37,6 +38,7 @@ from tests.simulation.tiny_worlds import (
     beds_and_crops,
     crops,
     end_of,
+    tell_crop,
 )
 from tests.simulation.toys import Plot, scenario
 
@@ -83,6 +85,25 @@ def test_two_controllers_and_three_objects_are_explored_whole_with_a_crash() -> 
     assert report.exhaustive
     assert report.schedules is not None
     assert report.schedules > 100 * report.runs
+
+
+async def tell_crop_aloud(ctx: Context[Plot]) -> None:
+    """Sends an Event, and asks what the server can do, before it writes."""
+    if ctx.object.status.seen != ctx.object.spec.crop:
+        ctx.event("Seen", f"the crop is {ctx.object.spec.crop}")
+        await ctx.client.transport.request(HttpRequest("GET", "/version"))
+    await tell_crop(ctx)
+
+
+@pytest.mark.rule("sim-explore")
+def test_events_and_questions_about_the_server_are_no_choices() -> None:
+    aloud = Scenario(
+        controllers=lambda: Controller(Plot, tell_crop_aloud, name="crops"), steps=[Apply(EAST), RYE]
+    )
+    quiet = Scenario(controllers=crops, steps=[Apply(EAST), RYE])
+    reports = [explore(told, crashes=1, lost_answers=1, seconds=SECONDS) for told in (aloud, quiet)]
+    assert reports[0].schedules == reports[1].schedules
+    assert reports[0].runs == reports[1].runs
 
 
 WORLDS = st.builds(
@@ -157,7 +178,7 @@ def test_a_plan_with_a_schedule_breaks_again_when_it_is_replayed() -> None:
 
 
 async def count_up(ctx: Context[Plot]) -> None:
-    """Adds itself to a list that all share, and takes nobody else into account: an update is lost."""
+    """Adds itself to a list that all share, and ignores what others have added since: an update is lost."""
     client = Client(ctx.client.transport, clock=ctx.clock, field_manager="counter")
     found = await client.get(ConfigMap, "names", "default", live=True)
     names = dict(found.data or {}).get("names", "")
@@ -222,6 +243,17 @@ def test_an_exploration_that_was_stopped_is_not_called_exhaustive() -> None:
     assert report.schedules is None
     assert str(report).startswith("stopped after 5 runs")
     assert str(report).endswith("not exhaustive")
+
+
+@pytest.mark.rule("sim-explore")
+def test_a_report_says_that_not_all_of_a_large_memory_was_looked_at() -> None:
+    table = dict.fromkeys(range(30_000))
+
+    async def look_up(ctx: Context[Plot]) -> None:
+        ctx.status(seen=str(table.get(0)))
+
+    report = explore(scenario(look_up, Apply(EAST)), crashes=0, most=2)
+    assert "states may be taken for one, as the code remembers more than the 20000 values" in str(report)
 
 
 @pytest.mark.rule("sim-explore")

@@ -59,6 +59,17 @@ class ContentDigests:
                 text = text.replace(name, alias)
         return text
 
+    def of_memory(self, text: str) -> bytes:
+        """The digest of what code remembers: with the objects that uids belong to in their place."""
+        return digest_of(_UUID.sub(lambda uid: self._owner(uid[0]), self.text(text)))
+
+    def _owner(self, uid: str) -> str:
+        """Which object has or had a uid."""
+        if uid not in self._places:
+            return "<uid>"
+        resource, key = self._places[uid]
+        return f"<{resource[1]} {self.name(key)} {self.exists(uid)}>"
+
     def exists(self, uid: str) -> bool:
         """Whether there is an object of that uid now."""
         place = self._places.get(uid)

@@ -6,6 +6,7 @@ from time import perf_counter
 
 from attrs import define, field, frozen
 
+from reconcile.testing.exploration.authors_memory import MOST_VALUES
 from reconcile.testing.exploration.cache_reads import CacheReads, recorded_reads
 from reconcile.testing.exploration.schedule_gates import RunName, ScheduleGates, Transition
 from reconcile.testing.exploration.schedule_graph import END, Label, Node, ScheduleGraph, Visit
@@ -24,6 +25,9 @@ class NotRepeatable(SimulationError):
     """A run took another course than before under the same schedule, so that nothing can be explored."""
 
 
+_UNSEEN = f"states may be taken for one, as the code remembers more than the {MOST_VALUES} values looked at"
+
+
 @frozen
 class ExploreReport:
     """What `explore` has done.
@@ -39,17 +43,20 @@ class ExploreReport:
     exhaustive: bool
     schedules: int | None
     seconds: float
+    sees_all: bool = True
+    """Whether all that the controllers' code remembers was looked at. If not, states may be taken for one."""
 
     def __str__(self) -> str:
+        seen = "" if self.sees_all else f"; {_UNSEEN}"
         played = f"{self.runs} runs, {self.states} states"
         if not self.exhaustive:
-            return f"stopped after {played} and {self.seconds:.0f} s: not exhaustive"
+            return f"stopped after {played} and {self.seconds:.0f} s: not exhaustive{seen}"
         number = (
             "all schedules, without end as states recur"
             if self.schedules is None
             else (f"all {self.schedules} schedules")
         )
-        return f"{number} ({played} after reduction)"
+        return f"{number} ({played} after reduction){seen}"
 
 
 def explore(
@@ -127,6 +134,7 @@ class ScheduleSearch:
     graph: ScheduleGraph = field(init=False)
     reads: CacheReads = field(factory=CacheReads, init=False)
     runs: int = field(default=0, init=False)
+    sees_all: bool = field(default=True, init=False)
     _tasks: list[tuple[tuple[int, int, int], int, _Task]] = field(factory=list, init=False)
     _serial: int = field(default=0, init=False)
     _began: float = field(factory=perf_counter, init=False)
@@ -174,6 +182,7 @@ class ScheduleSearch:
             exhaustive=exhaustive,
             schedules=self.graph.schedules() if exhaustive else None,
             seconds=perf_counter() - self._began,
+            sees_all=self.sees_all,
         )
 
     def add(self, task: _Task) -> None:
@@ -265,6 +274,7 @@ class _Player:
     def time_passes(self) -> None:
         if self._state is not None and not self._over:
             self._finish_transition()
+            self._state.time_passed()
 
     def end(self) -> None:
         """Note that the scenario has come to its end."""
@@ -276,9 +286,9 @@ class _Player:
         assert self._state is not None
         came_by, self._came_by = self._came_by, None
         sleeping, self._sleeping = self._sleeping, {}
-        return self.search.graph.arrive(
-            self._state.digest(enabled), labels, sleeping, came_by, self.departures
-        )
+        digest = self._state.digest(enabled)
+        self.search.sees_all &= self._state.sees_all
+        return self.search.graph.arrive(digest, labels, sleeping, came_by, self.departures)
 
     def _take(self, enabled: Sequence[Transition], labels: Sequence[Label], label: Label) -> int:
         if label not in labels:

@@ -19,7 +19,7 @@ from informers.apimachinery.envelopes import INITIAL_EVENTS_END
 from informers.transport import HttpRequest, Response
 from reconcile.embedded import ApiServer, InProcessTransport, WatchStream
 from reconcile.runs.run_request import Request
-from reconcile.testing.recorded_requests import RecordedRequest, target_of
+from reconcile.testing.recorded_requests import RecordedRequest, service_of, target_of
 from reconcile.testing.run_records import TimedAct
 from reconcile.testing.virtual_time import VirtualTimeLoop
 
@@ -273,7 +273,11 @@ def within_run(run: RunName | None) -> Iterator[None]:
 
 @define(eq=False)
 class ProcessGates:
-    """The gates of the requests of one process; those that no run sends, such as renewals, pass at once."""
+    """The gates of the requests of one process.
+
+    Those that no run sends, such as renewals of Leases, pass at once. So do those whose order makes no
+    difference: Events, which no controller reads, and questions about what the server can do.
+    """
 
     gates: ScheduleGates
     process: int
@@ -281,7 +285,7 @@ class ProcessGates:
     async def before(self, request: HttpRequest) -> None:
         """Wait until the request may reach the server."""
         run = _run.get()
-        if run is not None:
+        if run is not None and _is_ordered(request):
             label = f"manager {self.process} {run}: {_words(request)}"
             transition = Transition("send", self.process, label, run)
             await self.gates.wait(transition, fallible=request.method not in _READS)
@@ -289,13 +293,21 @@ class ProcessGates:
     async def after(self, request: HttpRequest, answer: Response) -> bool:
         """Wait until the answer may reach the run; false if it is lost."""
         run = _run.get()
-        if run is None:
+        if run is None or not _is_ordered(request):
             return True
         self.gates.carried_out(self.process)
         effective = request.method not in _READS and answer.status < 400
         label = f"manager {self.process} {run}: answer {answer.status} to {_words(request)}"
         transition = Transition("answer", self.process, label, run)
         return await self.gates.wait(transition, fallible=effective, answer=answer)
+
+
+def _is_ordered(request: HttpRequest) -> bool:
+    """Whether it can make a difference what happens before the request, and what after it."""
+    if service_of(request.path):
+        return True
+    target = target_of(request.path)
+    return target.resource != "events" if target.resource else request.method not in _READS
 
 
 def _words(request: HttpRequest) -> str:

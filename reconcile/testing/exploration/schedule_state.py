@@ -77,11 +77,16 @@ class ScheduleState:
     gates: ScheduleGates
     reads: CacheReads
     inputs: dict[RunName, RunInput] = field(factory=dict)
+    sees_all: bool = field(default=True, init=False)
+    """Whether all that the author's code remembers was looked at, so that equal digests are equal states."""
     _digests: ContentDigests = field(init=False)
     _noted: int = field(default=0, init=False)
     _started: int = field(default=0, init=False)
     _requests: dict[int, int] = field(factory=dict, init=False)
     _before: dict[Place, Hashable] = field(factory=dict, init=False)
+    _now: dict[Place, Hashable] | None = field(default=None, init=False)
+    """What processes hold, if nothing has happened since it was looked at."""
+    _has_times: bool = field(default=False, init=False)
     _waiting: frozenset[tuple[str, RunName]] = field(default=frozenset(), init=False)
     _deleted: set[str] = field(factory=set, init=False)
     _stillborn: set[str] = field(factory=set, init=False)
@@ -99,14 +104,14 @@ class ScheduleState:
         self._note_changes()
         self._started = len(self.world.changes)
         self.reads.forget()
-        self._before = dict(self._local())
+        self._before, self._now = self._local(), None
         self._requests = {one.number: len(one.transport.requests) for one in self._processes}
         self._waiting = self._runs_waiting()
 
     def ended(self, transition: Transition, answer: Response | None) -> Touched:
         """What the transition has touched; `answer` is what reached its run with it."""
         self._note_changes()
-        after = dict(self._local())
+        after = self._local()
         local_reads = list(self._local_reads(self.reads.take()))
         self._note_inputs(transition, answer, local_reads)
         reads: set[Place] = {("alive", transition.process), *self._server_reads()}
@@ -207,6 +212,10 @@ class ScheduleState:
             for request in runner.queue._working
         }
 
+    def time_passed(self) -> None:
+        """Look again at what processes hold: a timer may have changed it."""
+        self._now = None
+
     # --- what a transition touches on the server ----------------------------------------------------
 
     def _server_writes(self) -> Iterator[Place]:
@@ -256,6 +265,7 @@ class ScheduleState:
             self.gates.crashes,
             self.gates.lost_answers,
             len(self.world.acts),
+            round(self.world.now(), 3) if self._has_times else None,
             list(self._server()),
             [(name, part) for name, part in self._local().items() if name[0] != "cache"],
             [list(map(self._cached, self._informers(process.number))) for process in self._processes],
@@ -318,9 +328,14 @@ class ScheduleState:
     def _content(self, snapshot: Snapshot) -> Content:
         return self._digests.content(snapshot.uid, snapshot.version, snapshot.raw)
 
-    def _local(self) -> dict[tuple[object, ...], Hashable]:
+    def _local(self) -> dict[Place, Hashable]:
         """What processes hold, by place: comparable within this run."""
-        parts: dict[tuple[object, ...], Hashable] = {}
+        if self._now is None:
+            self._now = self._held()
+        return self._now
+
+    def _held(self) -> dict[Place, Hashable]:
+        parts: dict[Place, Hashable] = {}
         # Of echoes that have come, or were cut off with a watch, nothing follows any more.
         coming = {(lines.process, line.version) for lines in self.gates.watches for line in lines.lines}
         for process in self._processes:
@@ -349,11 +364,17 @@ class ScheduleState:
                 for function in (controller.reconcile, controller.cleanup, controller.on_deleted)
                 if function is not None
             ]
-            parts["memory", process.number] = memory_of(roots)
+            parts["memory", process.number] = self._remembered(roots)
         if self.world.outside is not None:
             services = [service.state() for service in self.world.services]
-            parts["outside", 0] = digest_of(memory_of([[self.world.outside]]), services)
+            parts["outside", 0] = digest_of(self._remembered([[self.world.outside]]), services)
         return parts
+
+    def _remembered(self, roots: Iterable[object]) -> bytes:
+        memory = memory_of(roots)
+        self._has_times |= memory.has_times
+        self.sees_all &= memory.is_whole
+        return self._digests.of_memory(memory.text)
 
     def _queue(self, runner: Runner[Any]) -> Iterator[tuple[object, ...]]:
         queue = runner.queue
