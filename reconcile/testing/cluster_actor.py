@@ -51,7 +51,7 @@ class ClusterActor:
         self.made: set[tuple[StorageKey, Key]] = set()
         """What acts have applied, and the namespaces made for it."""
         self.forced: set[tuple[StorageKey, Key]] = set()
-        """The objects whose finalizers acts have taken away: nobody could clean up after them."""
+        """The objects whose finalizers acts have removed, so that no cleanup ran for them."""
         self._user_agent = user_agent
 
     @property

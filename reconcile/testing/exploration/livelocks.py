@@ -42,7 +42,14 @@ FRESH_TURNS = 30
 LOOK_AFTER = 4
 """So often runs must have written one object, or deleted objects of one kind, before states are compared:
 comparing costs more than most worlds change."""
+BLUR_AFTER = 6
+"""So often before they are also compared with all new texts taken for equal, which costs as much again."""
 
+_RECENT = 12
+"""Changes before the first comparison that states tell too: if a run under way saw the world before them, a
+loop takes a turn more to find."""
+_TURN = 8
+"""Writes of other objects after which states are compared at the next write of any."""
 _STRING = re.compile(rb'"([^"\\]*)"')
 _MOST_KEYS = 10_000
 _WRITES_SHOWN = 8
@@ -75,6 +82,9 @@ class LivelockWatch:
     _written: Counter[object] = field(factory=Counter, init=False)
     _states: WorldStates | None = field(default=None, init=False)
     _blurred: WorldStates | None = field(default=None, init=False)
+    _pace: object = field(default=None, init=False)
+    _off_pace: int = field(default=_TURN, init=False)
+    """Writes since the one at which states were compared."""
     _exact: dict[str, list[_Moment]] = field(factory=lambda: defaultdict(list), init=False)
     _fresh: dict[str, list[_Moment]] = field(factory=lambda: defaultdict(list), init=False)
 
@@ -83,18 +93,24 @@ class LivelockWatch:
         last = self.world.changes[-1]
         self._step_changes += last.in_step
         self._note_moves()
-        if not self._is_suspicious(last):
+        place = self._written_by_run(last)
+        writes = self._written[place]
+        if writes < LOOK_AFTER or not self._is_pace(place):
             return None
-        if self._states is None or self._blurred is None:
-            self._states = WorldStates(self.world, alike=True)
-            self._blurred = WorldStates(self.world, alike=True, known=self._known_strings())
+        if self._states is None:
+            self._states = WorldStates(self.world, alike=True, since=self._recently)
         moment = self._moment()
         exact = self._exact[self._states.digest()]
-        fresh = self._fresh[self._blurred.digest()]
         exact.append(moment)
-        fresh.append(moment)
         if self._goes_on(exact, TURNS):
             return self._livelock(exact, proven=True, fresh=False)
+        if writes < BLUR_AFTER and self._blurred is None:
+            return None
+        if self._blurred is None:
+            known = self._known_strings()
+            self._blurred = WorldStates(self.world, alike=True, known=known, since=self._recently)
+        fresh = self._fresh[self._blurred.digest()]
+        fresh.append(moment)
         if self._goes_on(fresh, FRESH_TURNS):
             return evolve(self._livelock(fresh, proven=False, fresh=True), endless=True)
         return None
@@ -135,15 +151,32 @@ class LivelockWatch:
             self._exact.clear()
             self._fresh.clear()
             self._states = self._blurred = None
+            self._pace, self._off_pace = None, _TURN
 
-    def _is_suspicious(self, timed: TimedChange) -> bool:
-        """Whether a run wrote what runs have written often."""
+    @property
+    def _recently(self) -> int:
+        """The index of a change that runs under way have seen already, as a rule."""
+        return max(0, len(self.world.changes) - _RECENT)
+
+    def _written_by_run(self, timed: TimedChange) -> object:
+        """Count and return the object that a run has written, or the kind of which it has deleted one."""
         change = timed.change
         if timed.by is None or change.resource in UNCOUNTED:
-            return False
+            return None
         place = change.resource if change.new is None else (change.resource, change.key)
         self._written[place] += 1
-        return self._written[place] >= LOOK_AFTER
+        return place
+
+    def _is_pace(self, place: object) -> bool:
+        """Whether to compare at this write: once in a turn is enough, where the same object is written.
+
+        Others are compared where that one was not written for some time: it is not in the loop.
+        """
+        self._off_pace += 1
+        if place != self._pace and self._off_pace <= _TURN:
+            return False
+        self._pace, self._off_pace = place, 0
+        return True
 
     def _known_strings(self) -> frozenset[bytes]:
         """All strings in objects that changed so far, and the names of those that did not."""

@@ -173,7 +173,7 @@ def created(kind: type[Object]) -> Trigger:
 
 
 def deletion_asked(kind: type[Object]) -> Trigger:
-    """Somebody has deleted an object that a finalizer still holds."""
+    """The deletion of an object was requested, and a finalizer still holds it."""
     return becomes(kind, _terminating)
 
 

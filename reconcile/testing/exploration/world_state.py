@@ -1,17 +1,18 @@
 """The state of a simulated world, as a value in which nothing of its history is left.
 
 Two worlds are in one state if the same can happen in both. So a state has the content of all objects, without
-uids, versions and times; what each cache has yet to hear; the keys in each queue, but not when they are due;
-the runs under way, with what they can have seen; and what lives outside. Leases and Events are left out.
+uids, versions and times; the changes that each cache has not received yet; the keys in each queue, but not
+when they are due; the runs under way, with what they can have seen; and what lives outside. Leases and Events
+are left out.
 
 What a process keeps in memory beside its caches and its queues is not visible from here: variables of the
-author, and times until something happens. Whoever takes two equal states for the same has to say why these
-make no difference.
+author, and times until something happens. Code that treats equal states as one has to say why these make no
+difference.
 
 Names that the server generated, and uids, are numbered in the order in which they came into being: two
-schedules in which the third pod got another name are in one state. Who owns which field is content too, since
-an apply decides by that. With `alike=True` neither counts, so that a world is back where it was when it has
-deleted a pod and created another one, or has set a field back.
+schedules in which the third pod got another name are in one state. The owners of fields are content too,
+since an apply decides by them. With `alike=True` neither counts, so that a world is back where it was when it
+has deleted a pod and created another one, or has set a field back.
 """
 
 import math
@@ -76,18 +77,27 @@ class WorldState:
 
 
 def digest(world: World) -> str:
-    """The digest of the state of a world now. Who asks often keeps a `WorldStates`, which is cheaper."""
+    """The digest of the state of a world now. Keep a `WorldStates` to ask often: it is cheaper."""
     return WorldStates(world).state().digest
 
 
 class WorldStates:
     """Tells the state of one world again and again; each change of the server is looked at once.
 
-    With `known`, all strings in objects that are not among these are alike.
+    With `known`, all strings in objects that are not among these are alike. The states tell what has happened
+    since the change with index `since`: what is as it was then is left out, and costs nothing.
     """
 
-    def __init__(self, world: World, *, alike: bool = False, known: Collection[bytes] | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        alike: bool = False,
+        known: Collection[bytes] | None = None,
+        since: int = 0,
+    ) -> None:
         self._world = world
+        self._since = since
         self._names = _Names(alike, known)
         self._seen = 0
         self._first: dict[tuple[StorageKey, Key], str] = {}
@@ -130,20 +140,27 @@ class WorldStates:
         while self._seen < len(changes):
             change = changes[self._seen].change
             self._seen += 1
-            if change.resource not in UNCOUNTED:
+            if change.resource in UNCOUNTED:
+                continue
+            self._names.learn(change)
+            if self._seen > self._since:
                 self._take(change)
+            else:
+                self._contents[change.version] = str(change.version)
+                self._history(change.resource).append(change.version, 0)
+
+    def _history(self, resource: StorageKey) -> "_History":
+        return self._histories.setdefault(resource, _History())
 
     def _take(self, change: StoredChange) -> None:
         place = change.resource, change.key
-        self._names.learn(change)
         content = _NOTHING if change.new is None else self._names.content(change.new)
         if place not in self._first:
             self._first[place] = _NOTHING if change.old is None else self._names.content(change.old)
         before = self._now.get(place, self._first[place])
         self._now[place] = self._contents[change.version] = content
-        history = self._histories.setdefault(change.resource, _History())
         name = change.resource, self._names.key(change.key)
-        history.append(change.version, _weight(name, content) - _weight(name, before))
+        self._history(change.resource).append(change.version, _weight(name, content) - _weight(name, before))
 
     def _objects(self) -> Iterator[Part]:
         for (resource, key), content in self._now.items():
@@ -162,7 +179,7 @@ class WorldStates:
                     yield process.number, str(informer.resource), part.namespace, how, behind
 
     def _behind(self, informer: Informer, namespace: str) -> Part:
-        """The lines that a part of a cache has yet to hear, and what it shows of their objects."""
+        """The changes that a part of a cache has not received yet, and what it shows of their objects."""
         pending: list[Part] = []
         shown: dict[Key, str] = {}
         for change in self._lines(informer, namespace):
@@ -185,7 +202,7 @@ class WorldStates:
         return snapshot
 
     def oldest_line(self) -> float:
-        """The version of the oldest change that a cache has yet to hear; infinity if all have heard all."""
+        """The version of the oldest change that a cache has not received yet; infinity if there is none."""
         self._catch_up()
         informers = [one for process in self._world.processes for one in _informers(process)]
         lines = (
@@ -197,7 +214,7 @@ class WorldStates:
         return min(lines, default=math.inf)
 
     def _lines(self, informer: Informer, namespace: str) -> Iterator[StoredChange]:
-        """The changes that a part of a cache has yet to hear."""
+        """The changes that a part of a cache has not received yet."""
         resource = _place(informer.resource)
         if resource in self._histories and self._histories[resource].newest > informer.store.version:
             version = informer.store._tables[namespace].version
@@ -279,8 +296,7 @@ class _Names:
         name = key.name.encode()
         if lead and key.name.startswith(lead) and name not in self._generated:
             self._generated[name] = self._aliased(f"{lead}*").encode()
-            longest_first = sorted(self._generated, key=len, reverse=True)
-            self._pattern = re.compile(b"|".join(map(re.escape, longest_first)))
+            self._pattern = None
 
     def _aliased(self, name: str) -> str:
         if self.alike:
@@ -306,7 +322,7 @@ class _Names:
             metadata.pop("managedFields", None)
         text = self.plain(msgspec.json.encode(body, order="sorted"))
         if generation is not None:
-            # Only whether it is the present one can matter: nobody waits for the seventeenth generation.
+            # Only whether it is the present one can matter: no code waits for a certain number.
             text = _OBSERVED.sub(lambda found: b"+" if int(found[1]) >= generation else b"-", text)
         return _digest(text)
 
@@ -314,7 +330,10 @@ class _Names:
         """The same text with what stands for times, addresses, uids and generated names."""
         text = _ADDRESS.sub(b"<address>", _TIME.sub(b"<time>", text))
         text = _UID.sub(lambda found: self._uids.get(found[0], found[0]), text)
-        if self._pattern is not None:
+        if self._generated:
+            if self._pattern is None:
+                longest_first = sorted(self._generated, key=len, reverse=True)
+                self._pattern = re.compile(b"|".join(map(re.escape, longest_first)))
             text = self._pattern.sub(lambda found: self._generated[found[0]], text)
         if self.known is not None:
             text = _STRING.sub(self._blurred, text)
