@@ -63,6 +63,10 @@ def replay(
     it got then. Listed are the runs that send other requests or end otherwise: with the same code there
     are none.
     """
+    if module is not None and not module.endswith(".py"):
+        raise Problem(f"--scenario: {module!r} is not the name of a module", "give a name that ends with .py")
+    if module is not None and as_json:
+        raise Problem("--scenario executes nothing that --json could report", "leave one of them out")
     targets = [resolved for name in names for resolved in targets_of(name)]
     manager = load_manager(targets)
     try:
@@ -119,9 +123,16 @@ def _window(recording: Recording, begins: str | None, ends: str | None, run: str
 def _seconds(option: str, text: str, header: Header) -> float:
     """A time as seconds of a recording. Raises Problem."""
     try:
-        return max(0.0, float(text))
+        seconds = float(text)
     except ValueError:
-        pass
+        return _seconds_until(option, text, header)
+    if not 0 <= seconds < math.inf:
+        raise Problem(f"{option}: {text!r} is not a number of seconds", "give one from 0 on")
+    return seconds
+
+
+def _seconds_until(option: str, text: str, header: Header) -> float:
+    """A point in time as seconds of a recording; 0 for one before it. Raises Problem."""
     try:
         began = datetime.datetime.fromisoformat(header.began)
         at = datetime.datetime.fromisoformat(text)

@@ -1,6 +1,7 @@
-"""Reads recordings. They are input like any other: what is wrong with one is said, and never trusted."""
+"""Reads recordings. They are input from outside: each error is reported, and nothing in them is trusted."""
 
 import datetime
+import stat
 from collections.abc import Generator
 from pathlib import Path
 
@@ -77,6 +78,8 @@ def _opened(path: Path) -> tuple[Header, Generator[Event]]:
 def _read(path: Path) -> Generator[Event]:
     """The events of one file, its header first."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # it is read twice, and a pipe could hold up the program
+            raise RecordingProblem(f"{path} is not a file")
         with path.open("rb") as file:
             version, compression = read_first_line(file)
             if version != FORMAT:

@@ -1,8 +1,10 @@
 """`reconcile replay`: its report, its exit status, and the scenarios that it writes."""
 
 import json
+import os
 import re
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,7 +61,7 @@ def replay(folder: Path, name: str, *more: str) -> int:
 
 def test_the_same_code_gives_status_0(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert replay(folder, "same") == 0
-    assert capsys.readouterr().out == "all decide the same: 2 runs, with 1 requests\n"
+    assert capsys.readouterr().out == "all decide the same: 2 runs, with 1 request\n"
 
 
 def test_newer_code_gives_status_1_and_the_list_of_the_page(
@@ -96,6 +98,11 @@ def test_one_run_is_compared_by_its_id(folder: Path, capsys: pytest.CaptureFixtu
         (("--from", "soon"), "--from: 'soon' is not a time"),
         (("--from", "3", "--to", "2"), "--from is later than --to"),
         (("--from", "2100-01-01"), "no run of the recording was compared"),
+        (("--from", "nan"), "--from: 'nan' is not a number of seconds"),
+        (("--to", "inf"), "--to: 'inf' is not a number of seconds"),
+        (("--from", "-5"), "--from: '-5' is not a number of seconds"),
+        (("--scenario", "sites.rec"), "--scenario: 'sites.rec' is not the name of a module"),
+        (("--scenario", "x.py", "--json"), "--scenario executes nothing that --json could report"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_status_2(
@@ -119,6 +126,40 @@ def test_a_file_that_is_no_recording_is_refused(folder: Path, capsys: pytest.Cap
     (folder / "sites.rec").write_text("kind: ConfigMap\n")
     assert replay(folder, "same") == 2
     assert "sites.rec is not a recording that can be read" in capsys.readouterr().err
+
+
+BAD_FILES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "empty": (lambda body: b"", "is not a recording that can be read"),
+    "cut in its header": (lambda body: body[:40], "is a recording without a beginning"),
+    "cut in its first run": (
+        lambda body: body[: len(body) * 2 // 3],
+        "no run of the recording was compared",
+    ),
+    "damaged": (lambda body: body[:-9] + b"damaged" + body[-2:], "the checksum of a frame is wrong"),
+    "of another version": (
+        lambda body: body.replace(b" 2 ", b" 1 ", 1),
+        "has format 1, and this version reads",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_one_line_and_status_2(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    change, complaint = BAD_FILES[name]
+    path = folder / "sites.rec"
+    path.write_bytes(change(path.read_bytes()))
+    assert replay(folder, "same") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert complaint in line
+
+
+def test_a_pipe_is_refused_and_holds_nothing_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "sites.rec").unlink()
+    os.mkfifo(folder / "sites.rec")
+    assert replay(folder, "same") == 2
+    assert capsys.readouterr().err.startswith("error: sites.rec is not a file")
 
 
 def test_a_controller_of_another_name_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
