@@ -1,14 +1,16 @@
 """What replay finds: nothing with the same code, each other decision with newer code."""
 
+import hashlib
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from attrs import evolve
 
 from reconcile import Context, Intent, ObjectMeta, Result
-from reconcile.kinds import ConfigMap
+from reconcile.kinds import ConfigMap, Secret
 from reconcile.recording.recorded_events import Sent
 from reconcile.testing import FakeClient, RealWorldError
 from reconcile.testing.recorded_runs import ReplayReport, replay_recording
@@ -65,7 +67,7 @@ def test_a_new_request_is_listed_and_the_next_runs_go_on(tmp_path: Path) -> None
     async def twice(ctx: Context[Site]) -> Result | None:
         more = ObjectMeta(f"{ctx.object.name}-more")
         made = await ctx.apply(Intent(ConfigMap, metadata=more, data={}))
-        assert made.uid  # an answer came, though nobody had one
+        assert made.uid  # an answer came, though none was recorded
         return await keep_site(ctx)
 
     recording = recorded(tmp_path / "rec", site(), act=edit)
@@ -194,3 +196,36 @@ def test_a_recording_has_only_the_requests_of_runs(tmp_path: Path) -> None:
     paths = {event.path for event in recording.events() if isinstance(event, Sent)}
     assert paths == {"/api/v1/namespaces/default/configmaps/web"}
     assert replay_recording(recording, [sites(telling)]).identical
+
+
+async def fingerprint(ctx: Context[Site]) -> None:
+    login = await ctx.client.get(Secret, "login", "default")
+    digest = hashlib.sha256(login.data["password"].encode() + ctx.object.spec.token.encode()).hexdigest()
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(ctx.object.name), data={"digest": digest}))
+
+
+async def fingerprint_of_token(ctx: Context[Site]) -> None:
+    digest = hashlib.sha256(ctx.object.spec.token.encode()).hexdigest()
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(ctx.object.name), data={"digest": digest}))
+
+
+@pytest.mark.parametrize("reconcile", [fingerprint, fingerprint_of_token])
+def test_a_difference_of_a_run_that_has_read_masked_values_says_so(tmp_path: Path, reconcile: Any) -> None:
+    login = Secret(metadata=ObjectMeta("login", "default"), data={"password": "Y29ycmVjdCBob3JzZQ=="})
+    controller = sites(reconcile, reads=[Secret])
+    recording = recorded(tmp_path / "rec", site(token="sk-live-0123"), login, controller=controller)
+    report = replay_recording(recording, [controller])
+    (first, *_) = report.differing
+    assert "digest: before" in lines(report)
+    assert first.masked
+    assert "it has read values that the recording masks" in lines(report)
+    assert report.as_json()["differing"][0]["readMasked"] is True
+
+
+def test_a_difference_without_masked_values_does_not_blame_them(tmp_path: Path) -> None:
+    async def idle(ctx: Context[Site]) -> None:
+        return None
+
+    report = replay_recording(recorded(tmp_path / "rec", site()), [sites(idle)])
+    assert report.differing
+    assert "masks" not in lines(report)

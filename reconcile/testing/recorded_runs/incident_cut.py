@@ -41,7 +41,7 @@ class IncidentCut:
 
 @frozen
 class _Foreign:
-    """A change by somebody; `before` and `after` are the states of the object, None where there is none."""
+    """A change in a cache; `before` and `after` are the states of the object, None where there is none."""
 
     at: int
     resource: APIResource
@@ -212,7 +212,7 @@ def _acts(change: _Foreign) -> Iterator[ScenarioAct]:
 
 
 def _new(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What somebody creates later: without owners, whose uids nobody knows before the scenario is played."""
+    """An object that others create later: without owners, whose uids are only known when it is played."""
     metadata = {
         name: value for name, value in manifest["metadata"].items() if name not in ("uid", "ownerReferences")
     }

@@ -15,13 +15,17 @@ KEPT = 1_000
 
 @frozen
 class RunDifference:
-    """A run that decided otherwise: its id in the log, when it began (seconds of the recording), and what."""
+    """A run that decided otherwise: its id in the log, when it began (seconds of the recording), and what.
+
+    `masked`: it has read values that the recording masks.
+    """
 
     run: str
     controller: str
     key: str
     at: float
     differences: Sequence[Difference]
+    masked: bool
 
 
 @define(eq=False)
@@ -46,8 +50,8 @@ class ReplayReport:
         """Whether runs were compared, and all of them decided the same."""
         return self.runs > 0 and self.same == self.runs
 
-    def add(self, ended: Ended, run: ReplayedRun, differences: Sequence[Difference]) -> None:
-        """Count a run that was compared."""
+    def add(self, ended: Ended, run: ReplayedRun, differences: Sequence[Difference], masked: bool) -> None:
+        """Count a run that was compared; `masked`: it has read values that the recording masks."""
         began = run.trace.began
         self.runs += 1
         self.requests += len(run.order)
@@ -58,7 +62,7 @@ class ReplayReport:
         else:
             key = "/".join(filter(None, (began.cluster, began.namespace, began.name)))
             self.differing.append(
-                RunDifference(ended.reconcile_id, began.controller, key, began.at / 1e6, differences)
+                RunDifference(ended.reconcile_id, began.controller, key, began.at / 1e6, differences, masked)
             )
 
     def lines(self) -> Iterator[str]:
@@ -67,6 +71,8 @@ class ReplayReport:
             yield f"run {one.run or '(cancelled)'} of {one.controller} {one.key}, after {one.at:.3f} s"
             for difference in one.differences:
                 yield from (f"  {line}" for line in difference.lines())
+            if one.masked:
+                yield "  it has read values that the recording masks: what it computes from them differs"
         if self.further:
             yield f"and {_runs(self.further)} more"
         for controller in sorted(self.unknown_controllers):
@@ -76,7 +82,7 @@ class ReplayReport:
         if not self.runs:
             yield "no run was compared"
         elif self.identical:
-            yield f"all decide the same: {_runs(self.runs)}, with {self.requests} requests"
+            yield f"all decide the same: {_runs(self.runs)}, with {_count(self.requests, 'request')}"
         else:
             yield f"{self.runs - self.same} of {_runs(self.runs)} decide otherwise"
 
@@ -94,6 +100,7 @@ class ReplayReport:
                     "controller": one.controller,
                     "key": one.key,
                     "seconds": one.at,
+                    "readMasked": one.masked,
                     "differences": [line for difference in one.differences for line in difference.lines()],
                 }
                 for one in self.differing
@@ -102,4 +109,8 @@ class ReplayReport:
 
 
 def _runs(count: int) -> str:
-    return f"{count} run" if count == 1 else f"{count} runs"
+    return _count(count, "run")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

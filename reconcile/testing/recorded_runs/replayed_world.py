@@ -294,7 +294,7 @@ class ReplayTransport:
         metadata["uid"] = (
             was.get("uid") or f"00000000-0000-4000-8000-{run.trace.began.run:06d}{len(run.new):06d}"
         )
-        # A version that every cache has reached: no run waits for a write that nobody received.
+        # A version that every cache has reached, so that no run waits for a write that never arrives.
         metadata["resourceVersion"] = was.get("resourceVersion") or "1"
         return {**obj, "metadata": metadata}
 

@@ -10,12 +10,12 @@ from informers.transport import HttpRequest
 from reconcile.client.diff import value_differences
 from reconcile.controller.run_result import RunResult
 from reconcile.recording.recorded_events import Ended, Sent
+from reconcile.recording.secret_masks import has_masks
 from reconcile.testing.recorded_runs.replayed_world import ReplayedRun
 from reconcile.testing.recorded_runs.run_traces import Exchange, content_of
 
 NOT_ENDED = "it had not ended"
 _LONGEST = 120
-_NONE = object()
 
 
 @frozen
@@ -40,6 +40,19 @@ def differences(run: ReplayedRun, ended: Ended, result: RunResult | None) -> Seq
     """The differences of a run that has ended; empty where it decided the same."""
     found = [*_of_requests(run, ended.result == "cancelled"), *_of_results(ended, result)]
     return found or [*_of_order(run)]
+
+
+def has_read_masks(run: ReplayedRun, result: RunResult | None) -> bool:
+    """Whether the run has read values that the recording masks: it decides by the masks then."""
+    if result is not None and (result.secretive or has_masks(_primary_of(result))):
+        return True
+    answers = (exchange.answered for exchange in run.trace.exchanges)
+    return any(answered is not None and has_masks(answered.body) for answered in answers)
+
+
+def _primary_of(result: RunResult) -> bytes | None:
+    primary = None if result.record is None else result.record.primary
+    return None if primary is None else primary.raw
 
 
 def _of_requests(run: ReplayedRun, cancelled: bool) -> Iterator[Difference]:
@@ -127,5 +140,5 @@ def _all_fields(request: HttpRequest) -> Sequence[str]:
 
 
 def _shown(value: Any) -> str:
-    text = "nothing" if value is _NONE or value is None else repr(value)
+    text = "nothing" if value is None else repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

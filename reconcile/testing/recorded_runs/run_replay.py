@@ -16,7 +16,7 @@ import anyio
 import msgspec
 from attrs import define, field
 
-from informers import Cache, Informer, InformerOptions, Key, get_logger
+from informers import Cache, Informer, InformerOptions, Key, Snapshot, get_logger
 from informers.reflector_state import (
     Clear,
     Commit,
@@ -59,7 +59,7 @@ from reconcile.testing.recorded_runs.replayed_world import (
     ReplayTransport,
     replayed,
 )
-from reconcile.testing.recorded_runs.run_differences import differences
+from reconcile.testing.recorded_runs.run_differences import differences, has_read_masks
 from reconcile.testing.recorded_runs.run_traces import RunTraces
 from reconcile.testing.virtual_time import simulate
 
@@ -296,12 +296,14 @@ class _Replay:
         if active.failure is not None:
             raise active.failure
         if any(request.method == "DELETE" for request in active.run.new):
-            # The cache goes on to have what nobody has deleted: the next run of the key must not wait for it.
+            # The cache keeps what was not deleted then: the next run of the key must not wait for that.
             active.executor.forget_where(lambda other: other == active.request)
         began = active.run.trace.began
         if not self.chosen(began.at / 1e6, event.reconcile_id):
             return
-        self.report.add(event, active.run, differences(active.run, event, active.result))
+        found = differences(active.run, event, active.result)
+        masked = bool(found) and has_read_masks(active.run, active.result)
+        self.report.add(event, active.run, found, masked)
 
 
 async def _execute(active: _Active, causes: Sequence[Cause], attempt: int) -> None:
@@ -348,7 +350,7 @@ def _output_of(event: Changed, informer: Informer) -> Output | None:
     return None
 
 
-def _read(informer: Informer, body: bytes) -> Any:
+def _read(informer: Informer, body: bytes) -> Snapshot | None:
     try:
         return informer.read(body)
     except msgspec.DecodeError:
