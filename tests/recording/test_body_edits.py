@@ -28,7 +28,7 @@ def read(writer: BodyWriter, reader: BodyReader, count: int) -> list[bytes | Non
     return [reader.read() for _ in range(count)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.tuples(NAMES, st.none() | BODIES), max_size=8), max_size=3))
 def test_all_bodies_are_read_back_as_they_were_written(
     frames: list[list[tuple[str | None, bytes | None]]],
@@ -40,7 +40,7 @@ def test_all_bodies_are_read_back_as_they_were_written(
         assert read(writer, reader, len(frame)) == [body for _, body in frame]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(PIECES, min_size=4, max_size=30), st.data())
 def test_a_body_with_pieces_put_in_cut_out_and_replaced_is_read_back(
     pieces: list[str], data: st.DataObject
@@ -123,7 +123,7 @@ COLUMNS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(COLUMNS, max_size=3))
 def test_made_up_edits_are_read_or_refused_with_a_clear_error(frames: list[BodyColumns]) -> None:
     reader = BodyReader()

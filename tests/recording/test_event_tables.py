@@ -67,7 +67,7 @@ EVENTS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(EVENTS, min_size=1, max_size=8), max_size=3))
 def test_all_events_are_read_back_as_they_were_written(frames: list[list[TimedEvent]]) -> None:
     writer, reader = TableWriter(), TableReader()
@@ -100,7 +100,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=3), VALUES)
 def test_tables_in_which_anything_else_stands_are_read_or_refused(places: list[int], value: Any) -> None:
     tables = msgspec.msgpack.decode(frame_of(NOTE, SENT, BEGAN), strict=False)

@@ -179,7 +179,7 @@ def test_a_recording_that_is_too_small_for_the_caches_ends_and_says_what_is_need
 
 
 @pytest.mark.rule("recording-crash")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_a_file_that_was_cut_off_anywhere_is_read_to_its_last_whole_frame(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -201,7 +201,7 @@ def test_a_file_that_was_cut_off_anywhere_is_read_to_its_last_whole_frame(
 
 
 @pytest.mark.rule("recording-hostile")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.binary(max_size=200))
 def test_made_up_bytes_are_a_clear_error(tmp_path_factory: pytest.TempPathFactory, body: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "hostile.rec"

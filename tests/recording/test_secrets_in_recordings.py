@@ -132,7 +132,7 @@ def secret_body(**parts: Any) -> bytes:
     return json.dumps({"kind": "Secret", "metadata": {"name": "a"}, **parts}).encode()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(VALUES)
 def test_a_masked_secret_has_no_trace_of_its_values_and_masks_them_alike(value: str) -> None:
     encoded = base64.b64encode(value.encode()).decode()
@@ -142,7 +142,7 @@ def test_a_masked_secret_has_no_trace_of_its_values_and_masks_them_alike(value: 
     assert base64.b64decode(masked["data"]["a"]).decode() == masked["stringData"]["c"] != value
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=4, max_size=60))
 def test_a_value_is_masked_in_what_a_run_sends_as_it_is_in_the_secret(value: str) -> None:
     encoded = base64.b64encode(value.encode()).decode()
@@ -153,7 +153,7 @@ def test_a_value_is_masked_in_what_a_run_sends_as_it_is_in_the_secret(value: str
     assert json.loads(masks.elsewhere(sent, [body]))["data"]["copy"] == kept
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.recursive(
         st.text() | st.integers() | st.none(),
