@@ -72,7 +72,7 @@ class SecretValues(WriteObserver):
 
         Much faster than `forms`: a certificate has hundreds of those.
         """
-        bodies = (_texts(_contents(msgspec.json.decode(body))) for body in self._bodies)
+        bodies = (texts_in(_contents(msgspec.json.decode(body))) for body in self._bodies)
         found = {form for body in bodies for value in body for form in _plain(value)}
         return {form for form in found if SHORTEST <= len(form) <= LONGEST_NAME}
 
@@ -168,7 +168,7 @@ def _error_of(given: Any) -> BaseException | None:
 
 
 def _values(body: bytes) -> Iterator[str]:
-    for value in _texts(_contents(msgspec.json.decode(body))):
+    for value in texts_in(_contents(msgspec.json.decode(body))):
         yield from _forms(value)
 
 
@@ -231,18 +231,19 @@ def _decoded(value: str) -> Sequence[str]:
 
 def _strings(value: str) -> Sequence[str]:
     try:
-        return list(_texts(msgspec.json.decode(value)))
+        return list(texts_in(msgspec.json.decode(value)))
     except (msgspec.DecodeError, RecursionError):
         return []
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any, *, names: bool = False) -> Iterator[str]:
+    """All texts in a JSON value; with `names`, those of its fields too."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
+        inner = waiting.pop()
+        if isinstance(inner, str):
+            yield inner
+        elif isinstance(inner, dict):
+            waiting += [*inner, *inner.values()] if names else inner.values()
+        elif isinstance(inner, list):
+            waiting += inner

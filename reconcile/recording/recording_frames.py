@@ -79,7 +79,7 @@ class FrameWriter:
 
 
 def read_first_line(file: BinaryIO) -> tuple[int, str]:
-    """The format and the compression of a file. Raises DamagedFrame for a file that is no recording."""
+    """The format and the compression of a file. Raises DamagedFrame for any other file."""
     line = file.readline(64)
     words = line.removeprefix(MAGIC).split()
     if not line.startswith(MAGIC) or not line.endswith(b"\n") or len(words) != 2 or not words[0].isdigit():

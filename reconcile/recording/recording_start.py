@@ -30,8 +30,8 @@ def open_recorder(
 
     A path that cannot be written is a warning: then nothing is recorded.
     """
-    # Neither name nor key comes from the clock: a test that is recorded takes no other course for that, and
-    # nobody may be able to guess the key of the masks.
+    # Neither name nor key is taken from the clock: a test takes the same course with and without a recording,
+    # and the key of the masks cannot be guessed.
     began, name = clock.now(), os.urandom(16).hex()
 
     def header(part: int) -> Header:

@@ -9,7 +9,7 @@ import datetime
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from functools import partial
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ from reconcile.controller.blocking import Ask, Blocking
 from reconcile.controller.run_result import RunResult
 from reconcile.recording import event_masks
 from reconcile.recording.recorded_events import Changed, Ended, Noted, Woke, resource_text
-from reconcile.recording.recording_file import RecordingFile
+from reconcile.recording.recording_file import Masked, RecordingFile
 from reconcile.runs.run_request import Cause, Request
 
 R = TypeVar("R")
@@ -146,14 +146,14 @@ class _Run:
     """The changes of caches before its last event: it has seen these, wherever replay is."""
     looks: int = 0
     requests: int = 0
-    chance: list[Any] = field(factory=list)
+    chance: list[tuple[str, str | float]] = field(factory=list)
     over: bool = False
-    _token: Any = None
+    _token: Token["_Run | None"] = field(init=False)
 
     def enter(self) -> None:
         self._token = _here.set(self)
 
-    def took(self, what: str, value: Any) -> None:
+    def took(self, what: str, value: str | float) -> None:
         if not self.over and len(self.chance) < _MOST_CHANCE:
             self.chance.append((what, value))
 
@@ -408,9 +408,9 @@ class _Tap:
         await wait()
         self.recorder.woke()
 
-    def stored(self) -> list[tuple[Any, int]]:
+    def stored(self) -> list[tuple[Masked, int]]:
         """The content of its store, as events for the beginning of a file."""
-        store, found = self.informer.store, []
+        store, found = self.informer.store, list[tuple[Masked, int]]()
         for part in store.parts:
             snapshots = list(store.held(part))
             notes = [store.noted(snapshot.key) for snapshot in snapshots]

@@ -53,7 +53,7 @@ class _ServiceConnection(asyncio.Transport):
         self._loop = loop
         self._received = bytearray()
         self._answering: asyncio.Task[None] | None = None
-        self._told_to_go_on = False
+        self._continued = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Take what the client sends; a whole request is answered."""
@@ -61,8 +61,8 @@ class _ServiceConnection(asyncio.Transport):
             return
         self._received += data
         request = _whole(bytes(self._received))
-        if request is None and not self._told_to_go_on and _expects_to_be_told(bytes(self._received)):
-            self._told_to_go_on = True
+        if request is None and not self._continued and _expects_continue(bytes(self._received)):
+            self._continued = True
             self._handler.data_received(_GO_ON)
         if request is not None:
             # In the context of the writer, so that the request belongs to its process and its run. The client
@@ -105,8 +105,8 @@ class _ServiceConnection(asyncio.Transport):
             handler.connection_lost(error)
 
 
-def _expects_to_be_told(received: bytes) -> bool:
-    """Whether the client waits for a word before it sends the body."""
+def _expects_continue(received: bytes) -> bool:
+    """Whether the client waits for `100 Continue` before it sends the body."""
     head, separator, _ = received.partition(_END_OF_HEAD)
     return bool(separator) and b"\r\nexpect: 100-continue" in head.lower()
 

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 from attrs import define, field, frozen
 
+from reconcile.client.redaction import texts_in
 from reconcile.testing.fake_services.service import FakeService
 from reconcile.testing.virtual_time import simulate
 
@@ -148,7 +149,7 @@ class _Names:
 
     def learn_request(self, exchange: RecordedExchange) -> None:
         """Remember what the client chose: the fake has to answer with the same values."""
-        for text in texts_in([exchange.body, exchange.query, exchange.path.split("/")]):
+        for text in texts_in([exchange.body, exchange.query, exchange.path.split("/")], names=True):
             if text not in self._known:
                 self._sent.add(text)
 
@@ -210,19 +211,6 @@ def is_deep(value: Any) -> bool:
         ]
         level, depth = [item for items in lists for item in items], depth + 1
     return bool(level)
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """All texts in a JSON value, names of fields included."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            waiting += [*one.keys(), *one.values()]
-        elif isinstance(one, list):
-            waiting += one
 
 
 def _shown(value: Any) -> str:

@@ -16,7 +16,7 @@ from reconcile.testing.recorded_requests import RecordedRequest, service_of, ser
 AT_ANY: tuple[What, ...] = (Drop(), Refuse(503), Refuse(429, retry_after=2))
 """A service may refuse any request for a while."""
 AT_SERVICE_WRITES: tuple[What, ...] = (*AT_ANY[1:], Refuse(504, applied=True))
-"""An error is no proof that nothing was done."""
+"""An error does not mean that nothing was done."""
 _ACCEPTED = 202
 
 

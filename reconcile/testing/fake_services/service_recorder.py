@@ -12,12 +12,12 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 import msgspec
 from attrs import define, field, frozen
 
+from reconcile.client.redaction import texts_in
 from reconcile.testing.fake_services.recorded_service import (
     MOST_EXCHANGES,
     RecordedExchange,
     RecordedService,
     is_deep,
-    texts_in,
 )
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class _Masked:
         self._learn_fields(dict(_query(seen.target)))
         self._learn_fields(_json(seen.body))
         self._learn_fields(_json(seen.answer))
-        for text in (unquote(seen.target), *texts_in(_json(seen.body)), *texts_in(_json(seen.answer))):
+        for text in (unquote(seen.target), *texts_in([_json(seen.body), _json(seen.answer)], names=True)):
             for shape in _SHAPES:
                 for found in shape.findall(text):
                     self._learn(found)
