@@ -95,6 +95,8 @@ from reconcile.blocks.rollout.rollout import (
     bounds_of,
     revision_set_of,
 )
+from reconcile.blocks.steps.step_records import StepState, StepStatus
+from reconcile.blocks.steps.steps import Step, StepFunction, StepRun, Steps
 
 __all__ = [
     "HASH_LABEL",
@@ -165,6 +167,12 @@ __all__ = [
     "Schedule",
     "ScrapeLimits",
     "Sight",
+    "Step",
+    "StepFunction",
+    "StepRun",
+    "StepState",
+    "StepStatus",
+    "Steps",
     "Sum",
     "Taint",
     "Unusable",

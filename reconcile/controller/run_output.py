@@ -1,12 +1,13 @@
 """The output of a run, written at its end: status, conditions, Events, children to delete."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 import attrs
 
-from informers import APIResource, Key, PreconditionFailed, Snapshot
+from informers import APIResource, Key, PreconditionFailed, Snapshot, StaleVersion
 from reconcile.client.client import Client, core_of, reads_of
 from reconcile.client.diff import merge_diff, pointers
 from reconcile.conditions import merge_conditions
@@ -15,6 +16,9 @@ from reconcile.models.fields import fields_of
 from reconcile.models.values import format_time
 
 T = TypeVar("T", bound=Object)
+
+_ATTEMPTS = 20
+"""Of a write that others keep overtaking, as for `Client.modify`."""
 
 
 @attrs.frozen
@@ -41,6 +45,7 @@ class RunOutput(Generic[T]):
         self._status: dict[str, Any] = {}
         self._conditions: dict[str, dict[str, Any]] = {}
         self._removed: set[str] = set()
+        self._times: set[str] = set()
         self._pruned: dict[type[Object], None] = {}
         self._spared: set[tuple[APIResource, Key]] = set()
 
@@ -74,10 +79,14 @@ class RunOutput(Generic[T]):
         self._spared.update((kind_of(obj).resource, obj.key) for obj in keep)
 
     def note_desired(self) -> None:
-        """Note the collected status in the run's record, without the times of conditions."""
+        """Note the collected status in the run's record, without the times of conditions and `note_time`."""
         if self._status or self._conditions:
-            said = {"status": self._status, "conditions": self._conditions}
+            said = {"status": _without(self._status, self._times), "conditions": self._conditions}
             core_of(self.client).run.note_desired(self._resource, self.object.key, "status", said)
+
+    def note_time(self, now: datetime) -> None:
+        """A status with this time says when something began, not what is desired."""
+        self._times.add(format_time(now))
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -108,6 +117,37 @@ class RunOutput(Generic[T]):
             if live is None or live.uid != before.uid:
                 return False
             before, patch = live, self._status_patch(live)
+        return await self._send_status(before, patch)
+
+    async def write_status_onto(self, still: Callable[[T], bool]) -> bool:
+        """As `write_status`, but onto a newer state of the object too, if `still` is true of that state.
+
+        For what must not be lost because another writer was faster. Returns False where the object is gone,
+        or `still` is false. Raises StaleVersion after 20 attempts, and errors of requests.
+        """
+        try:
+            return await self.write_status() or True
+        except StaleVersion:
+            pass
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            live = await self.live()
+            if live is None or not still(live[1]):
+                return False
+            try:
+                return await self._send_status(live[0], self._status_patch(live[0])) or True
+            except StaleVersion:
+                if not attempts_left:
+                    raise
+        return False
+
+    async def live(self) -> tuple[Snapshot, T] | None:
+        """This very object as the server has it now, or None. Raises DecodeError, and errors of requests."""
+        live = await reads_of(self.client).read(self._resource, self._snapshot.key)
+        if live is None or live.uid != self._snapshot.uid:
+            return None
+        return live, core_of(self.client).decoded(self._model, live, keep=False)
+
+    async def _send_status(self, before: Snapshot, patch: Mapping[str, Any]) -> bool:
         if not patch:
             return False
         guard = {"uid": before.uid, "resourceVersion": str(before.version)}
@@ -166,6 +206,15 @@ class RunOutput(Generic[T]):
         if scale is None or scale.selector != f".status.{wire}" or not isinstance(value, LabelSelector):
             return value
         return value.text()
+
+
+def _without(value: Any, texts: Set[str]) -> Any:
+    """JSON with a name in place of some of its texts."""
+    if isinstance(value, Mapping):
+        return {name: _without(part, texts) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without(part, texts) for part in value]
+    return "<now>" if isinstance(value, str) and value in texts else value
 
 
 def _is_built_in(group: str) -> bool:

@@ -38,6 +38,8 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/explanation/workqueue.md", "text"): "tests/workqueue/test_docs.py",
     ("docs/how-to/autoscale-a-kind.md", "python"): "tests/blocks/test_autoscaler_at_work.py",
     ("docs/how-to/blocking-code.md", "python"): "tests/manager/test_how_to.py",
+    ("docs/how-to/carry-out-steps.md", "python"): "tests/blocks/test_steps_at_work.py",
+    ("docs/how-to/carry-out-steps.md", "yaml"): "tests/blocks/test_steps_at_work.py",
     ("docs/how-to/copy-objects.md", "python"): "tests/blocks/test_copier.py",
     ("docs/how-to/hold-capacity-pools.md", "python"): "tests/blocks/test_capacity.py",
     ("docs/how-to/keep-a-replica-group.md", "python"): "tests/blocks/test_replica_group_at_work.py",

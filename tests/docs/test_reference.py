@@ -43,6 +43,7 @@ INTERNAL_PACKAGES = frozenset(
         "reconcile.manager",
         "reconcile.monitoring",
         "reconcile.ops",
+        "reconcile.predecessors",
         "reconcile.recording",
         "reconcile.runs",
         "reconcile.shipping",
