@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from reconcile.models import DecodeError
     from reconcile.ops.serving_addresses import ServeError
     from reconcile.owners import AlreadyOwned
-    from reconcile.runs.run_request import TerminalError
+    from reconcile.runs.run_request import TemporaryError, TerminalError
     from reconcile.storms.determinism import NondeterministicRun
     from reconcile.webhooks.definition_refused import DefinitionRefused
 
@@ -78,6 +78,7 @@ __all__ = [
     "ServerTimeout",
     "StaleVersion",
     "StatusError",
+    "TemporaryError",
     "TerminalError",
     "TooManyRequests",
     "TransportError",

@@ -116,14 +116,23 @@ class WorkQueue(Generic[K]):
         return None
 
     def add_rate_limited(
-        self, key: K, *, priority: int = 0, cause: Any = None, urgent: bool = False
+        self,
+        key: K,
+        *,
+        priority: int = 0,
+        cause: Any = None,
+        urgent: bool = False,
+        delay: float | None = None,
     ) -> float:
-        """Count a failure of `key` and have it worked on after its back-off; returns that delay (s)."""
+        """Count a failure of `key` and have it worked on after its back-off; returns that delay (s).
+
+        With `delay` (s) that is the delay instead. Raises ValueError for one that `add_after` refuses.
+        """
         if get_ident() != self._thread:
-            return self._elsewhere(
-                partial(self.add_rate_limited, key, priority=priority, cause=cause, urgent=urgent)
-            )
-        delay = self._limiter.next_delay(key, self._now())
+            options: dict[str, Any] = {"priority": priority, "cause": cause, "urgent": urgent, "delay": delay}
+            return self._elsewhere(partial(self.add_rate_limited, key, **options))
+        backoff = self._limiter.next_delay(key, self._now())
+        delay = backoff if delay is None else delay
         self.add_after(key, delay, priority=priority, cause=cause, urgent=urgent)
         if self._metrics is not None:
             self._metrics.retried()

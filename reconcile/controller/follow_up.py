@@ -47,7 +47,12 @@ class FollowUp:
             # At once, into a gate that is closed: the key waits there until the server answers.
             self.queue.add(item.key, priority=item.priority, cause=Cause("retried"))
             return "as soon as the server answers"
-        return self.queue.add_rate_limited(item.key, priority=item.priority, cause=Cause("retried"))
+        asked = outcome.asked_delay
+        if asked is not None:
+            asked = asked or self._first_backoff()
+        return self.queue.add_rate_limited(
+            item.key, priority=item.priority, cause=Cause("retried"), delay=asked
+        )
 
     def _as_asked(self, item: Item[Request], result: Result) -> float | None:
         """Requeue as the result asks; as in controller-runtime, `requeue` keeps the count of its back-off."""
@@ -58,9 +63,12 @@ class FollowUp:
         if result.requeue_after is None:
             return None
         # A key that asks for 0 s each time would never let its worker go: the first back-off paces it.
-        delay = result.requeue_after or self.controller.backoff.delay(0, self.random())
+        delay = result.requeue_after or self._first_backoff()
         self.queue.add_after(item.key, delay, priority=priority, cause=Cause("scheduled"))
         return delay
+
+    def _first_backoff(self) -> float:
+        return self.controller.backoff.delay(0, self.random())
 
     def _set_timer(self, item: Item[Request]) -> float | None:
         """Set the timer of an existing object; an earlier run resets it."""

@@ -11,7 +11,7 @@ from reconcile.client import redaction
 from reconcile.models import DecodeError
 from reconcile.runs.run_failures import LoggedFailure, Member, described, identity_of, members_of, place_text
 from reconcile.runs.run_record import RunRecord
-from reconcile.runs.run_request import Result, TerminalError
+from reconcile.runs.run_request import Result, TemporaryError, TerminalError
 
 ResultName = Literal["success", "error", "requeue", "requeue_after"]
 
@@ -41,6 +41,14 @@ class RunResult:
     @property
     def terminal(self) -> bool:
         return self.error is not None and all_are(self.error, TerminalError, DecodeError)
+
+    @property
+    def asked_delay(self) -> float | None:
+        """The seconds after which the errors ask to be tried again; None where one of them does not say."""
+        if self.error is None or not all_are(self.error, TemporaryError, TerminalError):
+            return None
+        delays = [leaf.delay for leaf in leaf_errors(self.error) if isinstance(leaf, TemporaryError)]
+        return min(delays, default=None)
 
     @property
     def repeated(self) -> bool:

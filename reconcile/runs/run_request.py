@@ -94,17 +94,17 @@ BY_HAND = Cause("triggered", note="by hand")
 """A person asked for the run."""
 
 
-def _seconds(given: float | timedelta | None) -> float | None:
+def _delay(given: float | timedelta | None) -> float | None:
+    return None if given is None else _seconds(given, "Result(requeue_after=)")
+
+
+def _seconds(given: float | timedelta, where: str) -> float:
     """Seconds, not below 0; checked here since the queue would refuse them in a worker."""
-    if given is None:
-        return None
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
-        raise TypeError(
-            f"Result(requeue_after=): expected a number of seconds or a timedelta, got {seconds!r}"
-        )
+        raise TypeError(f"{where}: expected a number of seconds or a timedelta, got {seconds!r}")
     if not seconds < math.inf:  # true of NaN too
-        raise ValueError(f"Result(requeue_after=): expected a finite number of seconds, got {seconds}")
+        raise ValueError(f"{where}: expected a finite number of seconds, got {seconds}")
     return max(0.0, seconds)
 
 
@@ -120,7 +120,7 @@ class Result:
     for both at once, NaN and infinity.
     """
 
-    requeue_after: float | None = field(default=None, converter=_seconds)
+    requeue_after: float | None = field(default=None, converter=_delay)
     requeue: bool = False
     priority: int | None = None
 
@@ -138,3 +138,17 @@ class Result:
 
 class TerminalError(Exception):
     """Raised by a reconciler: trying again will not help until something changes."""
+
+
+class TemporaryError(Exception):
+    """Raised by a reconciler: the run has failed, and is tried again after `delay` seconds (or a timedelta).
+
+    For a failure that says itself when to come back, such as a 429 with a Retry-After; any other error waits
+    for the back-off of its key, which this one lengthens too. 0 or less is at once, and paced as the first
+    back-off. Where a run raises several in a group, the shortest delay counts. Raises TypeError for another
+    type of time, ValueError for NaN and infinity.
+    """
+
+    def __init__(self, message: str = "", delay: float | timedelta = 60.0) -> None:
+        super().__init__(message)
+        self.delay = _seconds(delay, "TemporaryError(delay=)")

@@ -8,8 +8,11 @@ import pytest
 
 from reconcile import Context, Controller, LeaderElection
 from reconcile.controller.background_tasks import Background
+from reconcile.errors import LeadershipLost
+from reconcile.kinds import Lease, LeaseSpec
 from tests.helpers.managers import Toy, ToySpec, World, idle, played
 from tests.helpers.scenarios import in_world
+from tests.helpers.tasks import beside
 
 pytestmark = pytest.mark.rule("background")
 
@@ -151,3 +154,35 @@ async def test_no_task_starts_before_leadership(world: World) -> None:
         async with world.running(Controller(Toy, idle, background=tasks.listen), leader_election=other):
             await anyio.sleep(60)
             assert tasks.log == ["start a"]
+
+
+@in_world(played)
+async def test_tasks_end_when_leadership_is_lost_and_start_where_it_went(world: World) -> None:
+    first, second = Tasks(), Tasks()
+    await world.make()
+    terms = LeaderElection("toys", "default", identity="first")
+    other = LeaderElection("toys", "default", identity="second")
+    asked: list[str] = []
+
+    async def listen(background: Background[Toy]) -> None:
+        try:
+            await first.listen(background)
+        finally:
+            background.trigger("too late")  # leads to no run: the workers are stopping
+
+    async def note(ctx: Context[Toy]) -> None:
+        asked.extend(cause.note for cause in ctx.causes if cause.note)
+
+    manager = world.manager(Controller(Toy, note, background=listen), leader_election=terms)
+    async with beside(world.server.run):
+        with pytest.raises(LeadershipLost):
+            async with manager:
+                await anyio.sleep(10)
+                assert first.running["a"] == 1
+                thief = LeaseSpec(holder_identity="thief", lease_duration_seconds=15)
+                await world.client.modify(Lease, "toys", "default", lambda lease: lease.replace(spec=thief))
+                await anyio.sleep(60)
+    assert (first.log, asked) == (["start a", "end a"], [])
+    async with world.running(Controller(Toy, idle, background=second.listen), leader_election=other):
+        await anyio.sleep(60)
+        assert second.log == ["start a"]

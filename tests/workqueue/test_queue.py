@@ -181,6 +181,16 @@ async def test_the_earlier_of_a_delay_and_a_back_off_counts_and_so_does_the_fail
     assert queue.retries("a") == 1
 
 
+@virtual
+async def test_a_rate_limited_add_with_a_delay_waits_for_that_and_counts() -> None:
+    queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(8, 100, jitter=0)))
+    assert queue.add_rate_limited("a", delay=3) == 3
+    assert await starts(queue, 60) == [("a", 3)]
+    assert queue.add_rate_limited("a") == 16
+    with pytest.raises(ValueError, match="finite delay"):
+        queue.add_rate_limited("b", delay=-1)
+
+
 @pytest.mark.rule("queue-delay")
 def test_a_delay_too_small_for_the_clock_still_ends_later_than_now(simulate: Simulate) -> None:
     async def scenario() -> None:
