@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kopf._core.engines import peering
 
 from reconcile.predecessors.kopf_peers import MAX_LIFETIME, entry_of, pausing, peers_in
-
-peering = pytest.importorskip("kopf._core.engines.peering")
 
 NOW = datetime.datetime(2026, 11, 23, 10, 0, 0, tzinfo=datetime.UTC)
 
 
 @given(
-    age=st.floats(-200, 200).filter(lambda age: abs(age - 60) > 5 and abs(age - 10) > 5),
+    age=st.floats(-200, 200).filter(lambda age: min(abs(age - limit) for limit in (0, 10, 60)) > 5),
     lifetime=st.none() | st.sampled_from([0, 10, 60, 10**8]),
     zone=st.booleans(),
 )
@@ -27,7 +26,7 @@ def test_a_peer_is_alive_when_kopf_takes_it_for_alive(age: float, lifetime: int 
 
     (peer,) = peers_in({"status": {"op": entry}})
 
-    assert peer.is_alive(now) == (not peering.Peer(identity="op", **entry).is_dead)
+    assert peer.is_alive(now) == (not peering.Peer(identity=peering.Identity("op"), **entry).is_dead)
 
 
 def test_an_entry_that_cannot_be_read_counts_as_alive() -> None:
