@@ -1,4 +1,4 @@
-"""At most one hand-out of a key per interval."""
+"""At most one hand-out of a key per interval, and times that end later than now."""
 
 import math
 from collections import OrderedDict
@@ -39,3 +39,12 @@ class Pace(Generic[K]):
 
     def __len__(self) -> int:
         return len(self._held_until)
+
+
+def later(now: float, delay: float) -> float:
+    """`delay` seconds after `now`, and later than `now` for any positive delay.
+
+    A tiny delay can vanish when added to a large float, and the key would come back at the same moment, for
+    ever in a virtual loop, whose time stands still while there is work.
+    """
+    return max(now + delay, math.nextafter(now, math.inf)) if delay else now

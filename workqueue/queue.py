@@ -22,7 +22,7 @@ from workqueue.backoff import KeyBackoff
 from workqueue.entries import Entry, Item, entry_for, merged
 from workqueue.limiters import RateLimiter
 from workqueue.order import AgeingOrder, Heap, ReadyOrder, StrictOrder
-from workqueue.pacing import Pace
+from workqueue.pacing import Pace, later
 from workqueue.queue_status import QueueMetrics, QueueStatus
 from workqueue.waiters import Waiters
 
@@ -112,7 +112,7 @@ class WorkQueue(Generic[K]):
                 partial(self.add_after, key, delay, priority=priority, cause=cause, urgent=urgent)
             )
         now = self._now()
-        self._add(key, entry_for(priority, _later(now, delay), cause), now, urgent)
+        self._add(key, entry_for(priority, later(now, delay), cause), now, urgent)
         return None
 
     def add_rate_limited(
@@ -498,12 +498,3 @@ class Work(Generic[K]):
 def _no_time_yet() -> float:
     """The clock of a queue that no event loop has used: in it nothing has happened."""
     return 0.0
-
-
-def _later(now: float, delay: float) -> float:
-    """`delay` seconds after `now`, and later than `now` for any positive delay.
-
-    A tiny delay can vanish when added to a large float, and the key would come back at the same moment, for
-    ever in a virtual loop, whose time stands still while there is work.
-    """
-    return max(now + delay, math.nextafter(now, math.inf)) if delay else now
