@@ -1,6 +1,7 @@
 """Makes events that are fit to be written: with secrets masked, in the thread that writes."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -141,11 +142,13 @@ def _text(masks: SecretMasks, text: str, secrets: Sequence[bytes]) -> str:
     return shown
 
 
+@lru_cache(1_000)
 def _place_of(resource: str) -> Place:
     found = resource_of(resource)
     return found.group, found.plural
 
 
+@lru_cache(1_000)
 def place_in(path: str) -> tuple[Place, str]:
     """Group and plural of the resource that a path names, and the subresource; empty for other paths."""
     parts = path.strip("/").split("/")

@@ -109,18 +109,19 @@ class TableWriter:
         self._tags.append(_TAGS[kind])
         self._events[kind].append(event)
         self._times.append(event.at)
-        if isinstance(event, Changed):
-            for body in event.objects:
-                self._object(body)
-        elif isinstance(event, Began):
-            self._causes += map(self._cause, event.causes)
-        elif isinstance(event, Sent):
-            self._body(event.body, (event.cluster, event.method, event.path))
-        elif isinstance(event, Answered):
-            self._object(event.body)
-        elif isinstance(event, Stored):
-            for body, _, _ in event.objects:
-                self._object(body)
+        match event:
+            case Changed():
+                for body in event.objects:
+                    self._object(body)
+            case Began():
+                self._causes += map(self._cause, event.causes)
+            case Sent():
+                self._body(event.body, (event.cluster, event.method, event.path))
+            case Answered():
+                self._object(event.body)
+            case Stored():
+                for body, _, _ in event.objects:
+                    self._object(body)
 
     def _cause(self, cause: RecordedCause) -> Column:
         row = list(msgspec.structs.astuple(cause))
