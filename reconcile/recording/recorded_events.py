@@ -15,6 +15,8 @@ from reconcile.runs.run_request import CauseVerb
 
 FORMAT = 2
 """The version of the format. A reader refuses others."""
+_LONGEST_RESOURCE = 1_000
+"""Characters of a resource as text: a group has 253 at most, and the other parts 63 each."""
 
 
 class _Event(msgspec.Struct, array_like=True):
@@ -171,6 +173,8 @@ def resource_text(resource: APIResource) -> str:
 @lru_cache(1_000)
 def resource_of(text: str) -> APIResource:
     """The resource of a text. Raises ValueError."""
+    if len(text) > _LONGEST_RESOURCE:  # a thousand are remembered
+        raise ValueError(f"a resource of {len(text)} characters")
     parts = text.removesuffix("*").split("/")
     if len(parts) != 4 or not all(parts[1:]):
         raise ValueError(f"{text!r} names no resource")

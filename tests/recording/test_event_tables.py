@@ -138,6 +138,12 @@ def test_damage_is_named(damage: Any, why: str) -> None:
         read(msgspec.msgpack.encode(tables))
 
 
+@pytest.mark.parametrize("resource", ["", "/v1/ConfigMap", f"/v1/ConfigMap/{'s' * 2_000}"])
+def test_a_resource_that_cannot_be_one_is_refused(resource: str) -> None:
+    with pytest.raises(DamagedTables, match="resource"):
+        read(frame_of(Changed(1, "", resource, "", "clear")))
+
+
 def test_an_event_whose_bodies_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_tables, "LARGEST_EVENT", 1_000)
     body = msgspec.json.encode({"metadata": {"uid": "u"}, "data": "x" * 400})
