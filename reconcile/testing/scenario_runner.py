@@ -35,6 +35,8 @@ from reconcile.testing.world import World
 
 REFERENCES = 3
 """Runs without faults, of different seeds, that show how a scenario ends and where its ends differ."""
+MOST_REMEMBERED = 300
+"""Sequences of acts whose runs without faults are remembered: a long fuzz plays any number of them."""
 _LONGEST = 10_000_000.0
 _OBJECTS_OF_A_RUN = 50_000
 _SEEDS_APART = 7_919
@@ -178,7 +180,11 @@ class ScenarioRunner:
         """The runs without faults to compare with, `count` at least; none if the plan is not comparable."""
         if not self._references or not self._is_comparable(plan):
             return _References()
-        references = self._known_references.setdefault(repr(plan.acts), _References())
+        acts = repr(plan.acts)
+        references = self._known_references.pop(acts, None) or _References()
+        self._known_references[acts] = references  # the last of those that are remembered
+        if len(self._known_references) > MOST_REMEMBERED:
+            del self._known_references[next(iter(self._known_references))]
         while not references.has(count):
             world = self._play(FaultPlan((), plan.acts, len(references.ends) * _SEEDS_APART))
             endless = any(violation.rule in ("converges", "step") for violation in world.violations)

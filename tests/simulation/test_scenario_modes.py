@@ -31,6 +31,7 @@ from reconcile.testing import (
     World,
     fuzz,
     replay,
+    scenario_runner,
     sweep,
 )
 from reconcile.testing.run_trace import format_trace, pytest_parameter
@@ -206,6 +207,22 @@ def test_a_run_that_ends_otherwise_is_compared_with_three_runs_before_it_fails()
     assert runs_of(drawn, FaultPlan(seed=1)) == (1 + 1 + 2 + 1, [False])
     crash = FaultPlan([Fault(When("create"), CrashAfter())])
     assert runs_of(toys.once_too_often, crash, crash) == (1 + 1 + 2 + 1 + 1, [True, True])
+
+
+def test_the_runs_without_faults_of_few_sequences_of_acts_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scenario_runner, "MOST_REMEMBERED", 2)
+    played: list[World] = []
+    told = scenario(toys.keep, invariants=[played.append])
+    runner = ScenarioRunner(told)
+    plans = [FaultPlan((), [Apply(PLOT)] * count) for count in (1, 2, 1, 3, 1, 2)]
+    runs = []
+    for plan in plans:
+        before = len(played)
+        assert not runner.run(plan).failed
+        runs.append((len(played) - before) // len(plan.acts or ()))
+    assert runs == [2, 2, 1, 2, 1, 2]  # the third drives out the second, which was used least recently
 
 
 # --- shrinking --------------------------------------------------------------------------------------
