@@ -117,7 +117,7 @@ def fuzz(
     seconds: float = 10.0,
     most: int | None = None,
     seed: int = 0,
-    guided: bool = False,
+    guided: bool = True,
     corpus: str | Path | None = None,
 ) -> ScenarioReport:
     """Run a scenario under random acts of users and random faults, for so many real seconds.
@@ -127,12 +127,13 @@ def fuzz(
     acts and faults meet in one run. At most `most` runs are made; the same `seed` makes the same ones. Needs
     hypothesis (`reconcile-runtime[testing]`).
 
-    With `guided`, a plan is kept if it reached something new: a line of the controllers, an answer, or the
-    end of a run, after some faults, in some state of the world. Kept plans are changed into others, with
-    faults at requests that their runs showed. That finds what several faults in order cause.
+    Plans that held are changed into others, with faults at requests that their runs showed; above all those
+    that reached something new: a line of the controllers, an answer, or the end of a run, after some faults,
+    in some state of the world. That finds sooner what several faults in order cause. With `guided=False`
+    each plan is drawn without regard to the others.
 
-    `corpus`, for a guided fuzz, is a folder that has the kept plans from one fuzz to the next, and the least
-    that broke the scenario, which is tried first. Raises ValueError for files there that are not plans.
+    `corpus` is a folder that has the kept plans from one fuzz to the next, and the least that broke the
+    scenario, which is tried first. Raises ValueError for files there that are not plans.
 
     Raises Broken as `sweep` does, and SimulationError if a run cannot go on.
     """
@@ -142,7 +143,7 @@ def fuzz(
 
     __tracebackhide__ = True
     if corpus is not None and not guided:
-        raise ValueError("corpus= keeps what a guided fuzz learns: add guided=True")
+        raise ValueError("corpus= keeps what a guided fuzz learns: leave guided=False out")
     until = perf_counter() + seconds
     folder = None if corpus is None else CorpusFolder(Path(corpus))
     given = () if folder is None else folder.plans()

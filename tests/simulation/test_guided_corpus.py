@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reconcile import Context
 from reconcile.testing import Apply, Broken, Fault, FaultPlan, Kill, Refuse, Wait, When, fuzz
-from reconcile.testing.guidance import corpus_folder
+from reconcile.testing.guidance import corpus_folder, covered_lines
 from reconcile.testing.guidance.corpus import fewest
 from reconcile.testing.guidance.corpus_folder import CorpusFolder
 from tests.simulation import toys
@@ -42,15 +42,16 @@ def test_the_least_corpus_reaches_what_all_plans_do_and_needs_each_of_its_own(
 
 
 @pytest.mark.rule("sim-corpus")
-def test_a_corpus_is_kept_in_a_folder_and_played_first_by_the_next_fuzz(tmp_path: Path) -> None:
+def test_a_corpus_is_kept_in_a_folder_and_played_first_by_the_next_fuzz(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(covered_lines, "_TRACED_OF", 1)  # a sample would be another one each time
     folder = tmp_path / "made" / "here"
-    first = fuzz(scenario(), seconds=60, most=30, guided=True, corpus=folder)
+    first = fuzz(scenario(), seconds=60, most=20, corpus=folder)
     kept = CorpusFolder(folder).plans()
-    assert 1 < len(kept) < 30
-    again = fuzz(scenario(), seconds=60, most=len(kept), seed=9, guided=True, corpus=folder)
-    assert again.reached is not None
-    assert first.reached is not None
-    assert again.reached >= 0.9 * first.reached  # lines are a sample, other seeds trace other runs
+    assert 1 < len(kept) < 20
+    again = fuzz(scenario(), seconds=60, most=len(kept), seed=9, corpus=folder)
+    assert again.reached == first.reached
     assert not list(folder.glob("*.partial"))
 
 
@@ -58,13 +59,13 @@ def test_a_corpus_is_kept_in_a_folder_and_played_first_by_the_next_fuzz(tmp_path
 def test_a_plan_that_broke_the_scenario_is_tried_first_until_it_holds(tmp_path: Path) -> None:
     broken_scenario = scenario(wrong_after_a_kill)
     with pytest.raises(Broken) as broken:
-        fuzz(broken_scenario, seconds=60, most=200, guided=True, corpus=tmp_path)
+        fuzz(broken_scenario, seconds=60, most=200, corpus=tmp_path)
     (kept,) = tmp_path.glob("broken-*.json")
     assert FaultPlan.from_json(kept.read_text()) == broken.value.plan
     with pytest.raises(Broken) as again:
-        fuzz(broken_scenario, seconds=60, most=1, seed=77, guided=True, corpus=tmp_path)
+        fuzz(broken_scenario, seconds=60, most=1, seed=77, corpus=tmp_path)
     assert again.value.plan == broken.value.plan
-    fuzz(scenario(), seconds=60, most=40, guided=True, corpus=tmp_path)
+    fuzz(scenario(), seconds=60, most=20, corpus=tmp_path)
     assert not list(tmp_path.glob("broken-*.json"))
 
 
@@ -93,7 +94,7 @@ def test_plans_that_were_not_tried_and_files_of_others_stay(tmp_path: Path) -> N
 def test_a_file_that_is_no_plan_is_named_and_nothing_is_run(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "bad.json").write_text(content)
     with pytest.raises(ValueError, match=rf"corpus .*bad\.json: .*{said}.*: delete it"):
-        fuzz(scenario(toys.never_done), guided=True, corpus=tmp_path)
+        fuzz(scenario(toys.never_done), corpus=tmp_path)
 
 
 @pytest.mark.rule("sim-corpus")
@@ -101,9 +102,9 @@ def test_a_folder_with_too_many_files_is_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(corpus_folder, "MOST_FILES", 1)
     CorpusFolder(tmp_path).write([FIRST, SECOND], tried=())
     with pytest.raises(ValueError, match="has 2 plans, more than 1: delete some"):
-        fuzz(scenario(), guided=True, corpus=tmp_path)
+        fuzz(scenario(), corpus=tmp_path)
 
 
 def test_a_corpus_needs_guidance(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="add guided=True"):
-        fuzz(scenario(), corpus=tmp_path)
+    with pytest.raises(ValueError, match="leave guided=False out"):
+        fuzz(scenario(), guided=False, corpus=tmp_path)

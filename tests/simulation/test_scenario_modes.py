@@ -158,8 +158,8 @@ def test_a_fuzz_sets_fields_of_applied_objects_to_any_value_of_their_type() -> N
 
 @pytest.mark.rule("sim-fuzz")
 def test_a_fuzz_passes_a_correct_controller_and_reports_the_number_of_runs() -> None:
-    assert str(fuzz(scenario(), seconds=30, most=25)) == "25 runs"
-    report = fuzz(scenario(), seconds=30, most=25, guided=True)
+    assert str(fuzz(scenario(), seconds=30, most=25, guided=False)) == "25 runs"
+    report = fuzz(scenario(), seconds=30, most=25)
     assert str(report) == f"25 runs, {report.reached} situations"
 
 
@@ -171,7 +171,7 @@ def test_the_strategies_of_a_scenario_determine_the_objects_of_users() -> None:
         seen.append(ctx.object.spec.crop)
 
     mine = st.builds(Plot, metadata=st.just(ObjectMeta("mine")), spec=st.just(PlotSpec(crop="maize")))
-    fuzz(scenario(keep, Delete(PLOT), strategies={Plot: mine}), seconds=30, most=5)
+    fuzz(scenario(keep, Delete(PLOT), strategies={Plot: mine}), seconds=30, most=25)
     assert set(seen) == {"maize"}
 
 

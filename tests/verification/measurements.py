@@ -57,9 +57,14 @@ def store(measured: Measured) -> None:
 
 def page_with(text: str, measured: Measured) -> str:
     """The page with the present table in place of the one that it has."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table(measured)}\n{END}{after}"
+    return replaced_between(text, BEGIN, END, table(measured))
+
+
+def replaced_between(text: str, begin: str, end: str, table: str) -> str:
+    """The text with a table in place of what stands between two marks."""
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def table(measured: Measured) -> str:

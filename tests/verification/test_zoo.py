@@ -9,7 +9,9 @@ from itertools import product
 
 import pytest
 
-from reconcile.testing import Broken, replay, transitions
+from reconcile.testing import Broken, replay, scenario_modes, transitions
+from reconcile.testing.spec_transitions.least_case import LeastCase
+from tests.verification import compare_fuzz
 from tests.verification.measurements import PAGE, measure, page_with, stored
 from tests.verification.tools import TOOLS, find, plays
 from tests.verification.zoo.all_bugs import ZOO
@@ -18,7 +20,7 @@ from tests.verification.zoo.sieve_reports import SIEVE
 
 QUICK: tuple[Tool, ...] = ("one run", "seeds", "sweep", "old views")
 """Tools that run in the suite."""
-RUNS_OF_A_TWIN = 12
+RUNS_OF_A_TWIN = 6
 """A part of those that a tool makes."""
 IN_FULL = bool(os.environ.get("LABORATORY"))
 PLAYED: list[tuple[BugPattern, Tool]] = [
@@ -26,6 +28,13 @@ PLAYED: list[tuple[BugPattern, Tool]] = [
     for bug, tool in product(ZOO, TOOLS)
     if plays(bug, tool) and (IN_FULL or (tool in QUICK and tool == bug.found_by))
 ]
+
+
+@pytest.fixture(autouse=not IN_FULL)
+def _unshrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave plans as they were found: shrinking them would be most of the time."""
+    monkeypatch.setattr(scenario_modes, "shrink", lambda plan, fails: plan)
+    monkeypatch.setattr(LeastCase, "shrink", lambda case: None)
 
 
 @pytest.mark.parametrize(("bug", "tool"), PLAYED, ids=lambda part: str(part).replace(" ", "-"))
@@ -81,3 +90,13 @@ def test_each_bug_was_found_by_its_cheapest_tool_and_no_tool_on_the_page_finds_n
     assert [bug.name for bug in ZOO if bug.witness is None and measured[bug.name][bug.found_by] is None] == []
     found = {tool for bug in ZOO for tool, taken in measured[bug.name].items() if taken is not None}
     assert found == TOOLS.keys()
+
+
+def test_the_page_shows_the_last_comparison_of_fuzz_on_all_bugs_that_it_names() -> None:
+    measured = compare_fuzz.stored()
+    assert list(measured) == compare_fuzz.COMPARED
+    searches = {len(ways[way]) for ways in measured.values() for way in compare_fuzz.WAYS}
+    assert searches == {compare_fuzz.SEEDS}
+    assert compare_fuzz.page_with(PAGE.read_text(), measured) == PAGE.read_text(), (
+        "run python -m tests.verification.compare_fuzz --page"
+    )

@@ -1,3 +1,3 @@
-"""Which plans a fuzz tries: those that reached something new are kept, and changed into others."""
+"""Which plans a fuzz tries: those that held are kept, and changed into others."""
 
 __all__: list[str] = []

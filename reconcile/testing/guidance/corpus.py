@@ -1,4 +1,4 @@
-"""The plans that are kept, since each reached something that none before it had."""
+"""The plans that are kept, above all those that reached something that none before them had."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,6 +12,8 @@ from reconcile.testing.seeded_random import SeededRandom
 
 MOST_KEPT = 500
 _CANDIDATES = 3
+_OF_ALL = 0.5
+"""The part of the changed plans whose parents are chosen among all, whatever those reached."""
 
 
 @frozen
@@ -28,6 +30,8 @@ class KeptPlan:
 
     parent: Parent
     reached: frozenset[int]
+    is_new: bool
+    """Whether it reached something that none before it had."""
     chosen: int = 0
 
 
@@ -36,7 +40,7 @@ class Corpus:
     """Learns from runs, and chooses which of the kept plans is changed next."""
 
     kept: list[KeptPlan] = field(factory=list)
-    _seen: Counter[int] = field(factory=Counter)
+    _seen: set[int] = field(factory=set)
 
     @property
     def situations(self) -> int:
@@ -49,22 +53,29 @@ class Corpus:
         return [kept.parent for kept in self.kept]
 
     def learn(self, situations: Iterable[Situation]) -> Reached:
-        """Count what a run reached."""
+        """Take in what a run reached."""
         reached = frozenset(map(hash, situations))  # the situations of a long search would fill the memory
         before = len(self._seen)
-        self._seen.update(reached)
+        self._seen |= reached
         return Reached(reached, len(self._seen) > before)
 
     def keep(self, parent: Parent, reached: Reached) -> None:
-        """Keep a plan, and forget the worst one if there are too many."""
-        self.kept.append(KeptPlan(parent, reached.situations))
+        """Keep a plan; if there are too many, forget the oldest that reached nothing new, or the worst."""
+        self.kept.append(KeptPlan(parent, reached.situations, reached.is_new))
         if len(self.kept) > MOST_KEPT:
-            self.kept.remove(min(self.kept, key=self._worth))
+            of_no_use = next((kept for kept in self.kept if not kept.is_new), None)
+            self.kept.remove(of_no_use or min(self.kept, key=_worth))
 
     def choose(self, chance: SeededRandom) -> Parent:
-        """The plan to change next: of three at random, the one that was seldom chosen for what few reach."""
-        among = [chance.one_of(self.kept) for _ in range(_CANDIDATES)]
-        best = max(among, key=self._worth)
+        """The plan to change next.
+
+        Half of the time any of them, so that faults pile up. Otherwise, of three at random that reached
+        something new, a short one that was seldom chosen.
+        """
+        new = [kept for kept in self.kept if kept.is_new]
+        if not new or chance.random() < _OF_ALL:
+            return chance.one_of(self.kept).parent
+        best = max([chance.one_of(new) for _ in range(_CANDIDATES)], key=_worth)
         best.chosen += 1
         return best.parent
 
@@ -72,9 +83,10 @@ class Corpus:
         """Few of the kept plans that together reach all that all of them do."""
         return fewest([(kept.parent.plan, kept.reached) for kept in self.kept])
 
-    def _worth(self, kept: KeptPlan) -> float:
-        rarest = min((self._seen[number] for number in kept.reached), default=1)
-        return 1.0 / (rarest * (1 + kept.chosen))
+
+def _worth(kept: KeptPlan) -> float:
+    """A short plan takes less time, and its children show faults that none before them hides."""
+    return 1.0 / ((1 + kept.chosen) * (1 + size_of(kept.parent.plan)))
 
 
 def fewest(plans: Sequence[tuple[FaultPlan, frozenset[int]]]) -> Sequence[FaultPlan]:

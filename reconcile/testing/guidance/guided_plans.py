@@ -1,4 +1,4 @@
-"""Plans that are drawn at first, and then made from those that reached something new."""
+"""Plans that are drawn at first, and then mostly made from those that held."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,25 +17,9 @@ from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
 from reconcile.testing.seeded_random import SeededRandom
 
 _DRAWN_AT_ONCE = 10
-_LEAST_FRESH, _MOST_FRESH = 0.15, 0.5
-"""The part of the plans that are drawn anew, at least and at most."""
+_FRESH = 0.2
+"""The part of the plans that are drawn anew."""
 _MOST_STOCK = 200
-
-
-@define(eq=False)
-class _Yield:
-    """How often plans of one origin reached something new."""
-
-    tried: int = 1
-    kept: int = 1
-
-    def count(self, was_kept: bool) -> None:
-        self.tried += 1
-        self.kept += was_kept
-
-    @property
-    def rate(self) -> float:
-        return self.kept / self.tried
 
 
 @define(eq=False)
@@ -55,8 +39,6 @@ class GuidedPlans:
     _chance: SeededRandom = field(init=False)
     _mutator: Mutator = field(init=False)
     _batches: int = field(default=0, init=False)
-    _of_drawn: _Yield = field(factory=_Yield, init=False)
-    _of_changed: _Yield = field(factory=_Yield, init=False)
     _fresh: list[FaultPlan] = field(factory=list, init=False)
     _stock: list[FaultPlan] = field(factory=list, init=False)
     """The plans drawn last, whose acts and faults others borrow."""
@@ -81,27 +63,19 @@ class GuidedPlans:
         yield from self.given
         yield FaultPlan((), _own_acts(self.scenario), self.seed)
         while True:
-            kept = len(self.corpus.kept)
-            if not kept or self._chance.random() < self._part_of_fresh():
+            if not self.corpus.kept or self._chance.random() < _FRESH:
                 yield self._drawn()
-                self._of_drawn.count(len(self.corpus.kept) > kept)
             else:
                 parent = self.corpus.choose(self._chance)
                 yield self._mutator.child(parent, self._borrowed(), self.corpus.parents)
-                self._of_changed.count(len(self.corpus.kept) > kept)
 
     def run(self, plan: FaultPlan) -> ScenarioRun:
-        """Run a plan, and keep it if it holds and reached something new."""
+        """Run a plan, and keep it if it holds."""
         run = self.runner.run(plan, during=self._lines.recording)
         reached = self.corpus.learn(situations_of(run, self._lines.taken()))
-        if reached.is_new and not run.failed:
+        if not run.failed:
             self.corpus.keep(Parent(plan, places_of(run)), reached)
         return run
-
-    def _part_of_fresh(self) -> float:
-        """The more of them, the more often drawn plans reach something new, compared with changed ones."""
-        drawn, changed = self._of_drawn.rate, self._of_changed.rate
-        return min(_MOST_FRESH, max(_LEAST_FRESH, drawn / (drawn + changed)))
 
     def _drawn(self) -> FaultPlan:
         if not self._fresh:

@@ -18,6 +18,8 @@ Spoil = Callable[[int], StreamFault]
 MOST_FAULTS = 6
 MOST_ACTS = 16
 _SEEDS = 1_000
+_OTHER_ORDER = 0.3
+"""The part of the changed plans that have another seed too: their tasks run in another order."""
 _OFTEN = 0.1
 """The part of the faults of requests that strike three times."""
 _WAITS = (0.0, 0.05, 0.1, 0.3, 1.0, 5.0)
@@ -50,12 +52,16 @@ class Mutator:
     acts_of_processes: Sequence[ScenarioAct]
 
     def child(self, parent: Parent, stock: Sequence[FaultPlan], others: Sequence[Parent]) -> FaultPlan:
-        """A plan that differs from its parent in one to three ways."""
+        """A plan that differs from its parent in one to three ways, and may have another seed."""
         plan = evolve(parent.plan, schedule=None)  # one that was explored fits no other plan
         while True:
             plan = self._change(plan, parent, stock, others)
             if self.chance.random() < 0.65 and plan != parent.plan:
-                return plan
+                break
+        if self.chance.random() < _OTHER_ORDER:
+            other = evolve(plan, seed=self.chance.below(_SEEDS))
+            return plan if other == parent.plan else other
+        return plan
 
     def _change(
         self, plan: FaultPlan, parent: Parent, stock: Sequence[FaultPlan], others: Sequence[Parent]
