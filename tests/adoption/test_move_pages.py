@@ -1,0 +1,184 @@
+"""The guides for those who come from another framework: their code runs, and their tables are complete."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import anyio
+import kopf
+import pytest
+from attrs import define, evolve, field, frozen
+from kopf import on
+
+from reconcile import Controller, ObjectMeta
+from reconcile.errors import TemporaryError
+from reconcile.testing import FakeClient, ListeningServer, ManagerRunner, VirtualCluster, run_once
+from tests.docs.blocks import ROOT, all_blocks, run
+
+KOPF = "docs/how-to/move-from-kopf.md"
+TEXT = (ROOT / KOPF).read_text()
+HANDLERS = {"make", "resize", "measure", "follow", "drop"}
+
+
+@frozen
+class Stored:
+    size: int
+    url: str
+    used: int = 7
+
+
+@define
+class FakeStorage:
+    """The storage system of the page."""
+
+    sizes: dict[str, int] = field(factory=dict)
+    busy: float = 0.0
+    asked: int = 0
+    resized: int = 0
+
+    class Busy(Exception):
+        seconds = 9.0
+
+    async def find(self, name: str) -> Stored | None:
+        self.asked += 1
+        if self.busy:
+            raise self.Busy
+        size = self.sizes.get(name)
+        return None if size is None else Stored(size, f"https://storage.example.com/{name}")
+
+    async def create(self, name: str, size: int) -> Stored | None:
+        self.sizes[name] = size
+        return await self.find(name)
+
+    async def resize(self, name: str, size: int) -> None:
+        self.resized += 1
+        self.sizes[name] = size
+
+    async def delete(self, name: str) -> None:
+        self.sizes.pop(name, None)
+
+    async def price(self, name: str) -> float:
+        self.asked += 1
+        return 2.0
+
+    async def changes(self, name: str) -> AsyncIterator[str]:
+        await anyio.sleep(10)
+        yield "resized by hand"
+        await anyio.sleep_forever()
+
+
+def page_of(title: str) -> str:
+    blocks = [one for one in all_blocks() if one.page == KOPF and one.language == "python"]
+    return "\n".join(one.text for one in blocks if one.title == title)
+
+
+@pytest.fixture(scope="module")
+def page() -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "page", "FakeStorage": FakeStorage}
+    exec(compile(page_of(""), KOPF, "exec", dont_inherit=True), names)
+    return names
+
+
+@pytest.fixture
+def registry() -> Iterator[kopf.OperatorRegistry]:
+    """An empty registry, which is the default one meanwhile."""
+    before, made = kopf.get_default_registry(), kopf.OperatorRegistry()
+    kopf.set_default_registry(made)
+    yield made
+    kopf.set_default_registry(before)
+
+
+def test_the_operator_on_kopf_has_the_handlers_that_the_page_counts(registry: kopf.OperatorRegistry) -> None:
+    exec(compile(page_of("on kopf"), KOPF, "exec", dont_inherit=True), {"__name__": "on_kopf"})
+    handlers = [*registry._changing.get_all_handlers(), *registry._spawning.get_all_handlers()]
+    assert {handler.fn.__name__ for handler in handlers} == HANDLERS
+    assert "Five handlers have become one decision" in TEXT
+
+
+async def test_the_port_does_what_the_five_handlers_did(page: dict[str, Any]) -> None:
+    storage, bucket = FakeStorage(), page["Bucket"](metadata=ObjectMeta("logs", "default"))
+    client, buckets = FakeClient(bucket), page["buckets"](storage)
+    await run_once(buckets, bucket, client)
+    stored = await client.get(page["Bucket"], "logs", "default")
+    assert (storage.sizes, stored.status.url) == ({"logs": 1}, "https://storage.example.com/logs")
+    assert (await run_once(buckets, bucket, client)).writes == []
+    await client.modify(
+        page["Bucket"], "logs", "default", lambda one: evolve(one, spec=page["BucketSpec"](4))
+    )
+    await run_once(buckets, bucket, client)
+    assert (storage.sizes, storage.resized) == ({"logs": 4}, 1)
+    storage.busy = 9.0
+    done = await run_once(buckets, bucket, client)
+    assert isinstance(done.error, TemporaryError)
+    assert done.error.delay == 9.0
+    await client.delete(await client.get(page["Bucket"], "logs", "default"))
+    await run_once(buckets, bucket, client)
+    assert storage.sizes == {}
+
+
+async def test_what_the_daemon_saw_wakes_the_reconciler(
+    page: dict[str, Any], cluster: VirtualCluster, manager: ManagerRunner
+) -> None:
+    storage = FakeStorage()
+    cluster.client.add(page["Bucket"](metadata=ObjectMeta("logs", "default")))
+    async with manager(page["buckets"](storage)):
+        await anyio.sleep(9)
+        storage.sizes["logs"], before = 50, storage.asked
+        await anyio.sleep(3)
+        assert (storage.sizes, storage.asked) == ({"logs": 1}, before + 1)
+
+
+async def test_a_cache_by_uid_is_dropped_with_its_object(
+    page: dict[str, Any], cluster: VirtualCluster, manager: ManagerRunner
+) -> None:
+    storage = FakeStorage()
+    priced: Controller[Any] = page["priced_buckets"](storage)
+    bucket = page["Bucket"](metadata=ObjectMeta("logs", "default"))
+    cluster.client.add(bucket)
+    async with manager(priced):
+        await anyio.sleep(5)
+        assert (await cluster.client.get(page["Bucket"], "logs", "default")).status.used == 2
+        assert storage.asked == 1
+        await cluster.client.delete(await cluster.client.get(page["Bucket"], "logs", "default"))
+        await anyio.sleep(5)
+        cluster.client.add(bucket)
+        await anyio.sleep(5)
+        assert storage.asked == 2
+
+
+async def test_the_test_of_the_whole_operator_passes(
+    page: dict[str, Any], api_server: ListeningServer, manager: ManagerRunner
+) -> None:
+    await page["test_a_bucket_is_made_over_https"](api_server, manager)
+
+
+def test_each_decorator_of_kopf_has_its_row() -> None:
+    names = [name for name in dir(on) if getattr(getattr(on, name), "__module__", "") == "kopf.on"]
+    names = [name for name in names if callable(getattr(on, name)) and not name.startswith("_")]
+    assert len(names) >= 17
+    cells = " ".join(line.split(" | ")[0] for line in TEXT.splitlines() if line.startswith("| "))
+    assert {*names} - {*re.findall(r"`kopf\.(?:on\.)?(\w+)`", cells)} == set()
+
+
+def test_each_exception_of_kopf_has_its_row() -> None:
+    errors = [name for name in dir(kopf) if isinstance(getattr(kopf, name), type) and name.endswith("Error")]
+    assert len(errors) >= 6
+    assert [name for name in errors if not re.search(rf"^\|.*`kopf\.{name}\b", TEXT, re.MULTILINE)] == []
+
+
+# --- from Go and Java ---------------------------------------------------------------------------------------
+
+
+async def test_the_operator_for_those_who_come_from_go_works_and_declares_what_it_writes() -> None:
+    names = run("docs/how-to/move-from-controller-runtime.md")
+    shop = names["Shop"](metadata=ObjectMeta("a", "default"), spec=names["ShopSpec"]("shop:1"))
+    client = FakeClient(shop)
+    done = await run_once(names["shops"], shop, client)
+    assert done.undeclared == []
+    assert done.writes == [
+        "patch shops default/a",
+        "apply deployments default/a",
+        "patch shops/status default/a",
+    ]
+    assert done.conditions["Ready"]["status"] == "False"
+    assert (await run_once(names["shops"], shop, client)).writes == []
