@@ -1,5 +1,6 @@
 """What explore takes for the memory of an author's code: all that can change and that it can read again."""
 
+import builtins
 import itertools
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +27,10 @@ def count_globally() -> None:
 
 def look_up() -> dict[str, int]:
     return table
+
+
+def measure() -> int:
+    return builtins.len("rye")
 
 
 def plant(*, beds: list[str] = []) -> None:  # noqa: B006
@@ -182,3 +187,8 @@ def test_a_function_that_reaches_no_state_is_looked_at_once(monkeypatch: pytest.
     monkeypatch.setattr(authors_memory, "_globals_of", lambda code: (looked.append(code), found(code))[1])
     memory_of([helper, look_up])
     assert looked == [look_up.__code__]
+
+
+def test_a_module_without_a_file_is_no_memory() -> None:
+    """An `assert` in a module of tests reaches the module `builtins`: pytest rewrites it so."""
+    assert memory_of([measure]).text == ""

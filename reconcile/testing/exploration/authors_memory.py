@@ -243,7 +243,7 @@ class _Globals(NamedTuple):
 
 def _parts_of(module: ModuleType, used: _Globals) -> Iterator[object]:
     """What code finds in a module of the author's that can change: `plan.table["east"] = 1`."""
-    if _is_authors(module.__file__ or "", module.__name__):
+    if _is_authors(getattr(module, "__file__", None) or "", module.__name__):
         parts = vars(module)
         yield from (parts[name] for name in used.bound if name in parts)
         yield from (parts[name] for name in used.attributes if _can_hold_state(parts.get(name)))
