@@ -10,7 +10,12 @@ from reconcile import Context, Controller, Object, ObjectMeta, Result, resource
 from reconcile.blocks import Step, StepRun, Steps, StepStatus
 from reconcile.errors import TerminalError
 from reconcile.kinds import Secret
-from reconcile.testing import FakeClient, RunReport, assert_deterministic, run_once
+from reconcile.testing import (
+    FakeClient,
+    RunReport,
+    assert_deterministic,
+    run_once,
+)
 
 pytestmark = pytest.mark.rule("steps")
 

@@ -1,15 +1,16 @@
 """Carries out the steps of an object in order, one in each run, and undoes them in reverse."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 from attrs import evolve, field, frozen
 
-from informers import StaleVersion
+from informers import Snapshot, StaleVersion
 from informers.functions import check_function
+from reconcile import predicates
 from reconcile.blocks.steps.step_records import (
     MOST_STEPS,
     Interrupted,
@@ -25,7 +26,8 @@ from reconcile.blocks.steps.step_records import (
 from reconcile.client.client import core_of
 from reconcile.controller.context import Context, output_of
 from reconcile.models import Object, kind_of
-from reconcile.models.fields import fields_of
+from reconcile.models.fields import ModelField, fields_of
+from reconcile.predicates import Predicate
 from reconcile.runs.run_failures import described
 from reconcile.runs.run_request import Result, TerminalError
 
@@ -110,7 +112,8 @@ class Steps(Generic[T]):
     """Steps that are carried out for each object of a kind, whose progress is in its status.
 
     The status of `kind` has a field `steps: tuple[StepStatus, ...] = ()`, or another one that `field` names.
-    A reconciler begins with `pending = await steps.carry_out(ctx)` and returns `pending` unless it is None.
+    A reconciler, an `async def`, begins with `pending = await steps.carry_out(ctx)` and returns `pending`
+    unless it is None.
 
     What is promised: that a step begins is in the status before its function is called, and that it is done
     before anything after it begins. So each step is carried out **at least once**, and again only if its
@@ -143,11 +146,7 @@ class Steps(Generic[T]):
             raise ValueError(
                 f"Steps({self.kind.__name__}): {len(names)} steps, and at most {MOST_STEPS} are kept"
             )
-        status = next((one.type for one in fields_of(self.kind) if one.name == "status"), None)
-        known = (
-            [one.name for one in fields_of(status)] if isinstance(status, type) and attrs.has(status) else []
-        )
-        if self.field not in known:
+        if all(one.name != self.field for one in _status_fields(self.kind)):
             raise TypeError(
                 f"Steps({self.kind.__name__}): its status has no field {self.field!r}: "
                 f"add `{self.field}: tuple[StepStatus, ...] = ()`"
@@ -185,10 +184,41 @@ class Steps(Generic[T]):
             return result if result.wants_run else _LATER
         return _AT_ONCE if left[1:] else None
 
+    @property
+    def wakes(self) -> Predicate:
+        """What wakes a controller by default, and a person's verdict on a step: for `Controller(wakes=)`.
+
+        A verdict is a state that is set to Again, or from Unknown to another one.
+        """
+        return predicates.default | self._has_verdict
+
+    def _has_verdict(self, old: Snapshot, new: Snapshot) -> bool:
+        before, after = self._states(old), self._states(new)
+        return any(
+            before.get(name) != state and (state == "Again" or before.get(name) == "Unknown")
+            for name, state in after.items()
+        )
+
+    def _states(self, snapshot: Snapshot) -> Mapping[str, str]:
+        """By name, of the object as it is stored: a person may have written anything."""
+        status = snapshot.to_dict().get("status")
+        records = status.get(self._wire) if isinstance(status, dict) else None
+        known = [one for one in records if isinstance(one, dict)] if isinstance(records, list) else []
+        return {str(one.get("name")): str(one.get("state")) for one in known}
+
+    @property
+    def _wire(self) -> str:
+        return next(one.wire for one in _status_fields(self.kind) if one.name == self.field)
+
     def records(self, obj: T) -> tuple[StepStatus, ...]:
         """The records in the status of an object."""
         records: tuple[StepStatus, ...] = tuple(getattr(getattr(obj, "status", None), self.field, None) or ())
         return records
+
+
+def _status_fields(kind: type[Object]) -> tuple[ModelField, ...]:
+    status = next((one.type for one in fields_of(kind) if one.name == "status"), None)
+    return fields_of(status) if isinstance(status, type) and attrs.has(status) else ()
 
 
 class _Records(Generic[T]):
