@@ -135,5 +135,7 @@ def test_no_step_is_called_after_its_end_whatever_fails() -> None:
 
 
 def test_no_step_is_called_after_its_end_in_any_order_with_a_crash_anywhere() -> None:
-    report = explore(scenario(Apply(JOB), *THERE_AND_BACK), most=RUNS, seconds=600)
-    assert report.exhaustive or report.runs == RUNS, str(report)
+    """All 1.8 million schedules; in full all 437 million with two crashes and a lost answer."""
+    more = {} if RUNS else {"crashes": 2, "lost_answers": 1}
+    report = explore(scenario(Apply(JOB), *THERE_AND_BACK), seconds=600, **more)
+    assert report.exhaustive, str(report)
