@@ -146,6 +146,41 @@ async def test_a_cache_by_uid_is_dropped_with_its_object(
         assert storage.asked == 2
 
 
+def left_by_kopf(page: dict[str, Any], **metadata: Any) -> Any:
+    notes = {"last-handled-configuration": '{"spec":{"size":1}}', "touch-dummy": "2026-01-01"}
+    return page["Bucket"](
+        metadata=ObjectMeta(
+            "logs",
+            "default",
+            annotations={**{f"kopf.zalando.org/{name}": text for name, text in notes.items()}, "mine": "1"},
+            finalizers=("kopf.zalando.org/KopfFinalizerMarker", "example.com/other"),
+            **metadata,
+        )
+    )
+
+
+async def test_a_bucket_of_kopf_is_taken_over_and_nothing_of_kopf_stays(page: dict[str, Any]) -> None:
+    storage, bucket = FakeStorage({"logs": 1}), left_by_kopf(page)
+    client, buckets = FakeClient(bucket), page["buckets_from_kopf"](storage)
+    done = await run_once(buckets, bucket, client)
+    stored = await client.get(page["Bucket"], "logs", "default")
+    assert (done.error, done.undeclared, storage.resized) == (None, [], 0)
+    assert {*stored.metadata.finalizers} == {"example.com/bucket", "example.com/other"}
+    assert dict(stored.metadata.annotations) == {"mine": "1"}
+    assert done.writes[0] == "patch buckets default/logs"
+    assert (await run_once(buckets, bucket, client)).writes == []
+
+
+async def test_a_bucket_that_was_deleted_under_kopf_gets_its_cleanup(page: dict[str, Any]) -> None:
+    storage, bucket = FakeStorage({"logs": 1}), left_by_kopf(page)
+    client, buckets = FakeClient(bucket), page["buckets_from_kopf"](storage)
+    await client.delete(await client.get(page["Bucket"], "logs", "default"))
+    await run_once(buckets, bucket, client)
+    assert storage.sizes == {}
+    stored = await client.get(page["Bucket"], "logs", "default")
+    assert [*stored.metadata.finalizers] == ["example.com/other"]
+
+
 async def test_the_test_of_the_whole_operator_passes(
     page: dict[str, Any], api_server: ListeningServer, manager: ManagerRunner
 ) -> None:
