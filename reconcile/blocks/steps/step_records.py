@@ -103,5 +103,5 @@ def read_value(text: str) -> Any:
     """A recorded value; None for no value, or one that somebody made unreadable."""
     try:
         return json.loads(text) if text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
