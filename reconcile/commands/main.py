@@ -145,6 +145,12 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
             ("reconcile shards shop/sites", "reconcile shards shop/sites of Site/default/web"),
         ),
     },
+    "Move": {
+        "adopt": Subcommand(
+            "Move an operator to this runtime from another framework.",
+            ("reconcile adopt kopf read operator.py",),
+        ),
+    },
     "Other": {
         "completion": Subcommand(
             "Print the script with which a shell completes the command.",

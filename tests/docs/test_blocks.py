@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -150,12 +151,16 @@ def assert_typed(program: str, arguments: list[str]) -> None:
 
 def assert_parsed(arguments: list[str]) -> None:
     """The command exists, and takes these options, and no fewer arguments. Nothing is run."""
-    with click.Context(reconcile) as context:
-        command = reconcile.get_command(context, arguments[0])
-        assert command is not None, arguments
-        with click.Context(command, parent=context) as within:
-            _, rest, _ = command.make_parser(within).parse_args(arguments[1:])
-            assert rest == []
+    command: click.Command = reconcile
+    with ExitStack() as stack:
+        context = stack.enter_context(click.Context(command))
+        while isinstance(command, click.Group) and arguments:
+            name, *arguments = arguments
+            found = command.get_command(context, name)
+            assert found is not None, name
+            command, context = found, stack.enter_context(click.Context(found, parent=context))
+        _, rest, _ = command.make_parser(context).parse_args(arguments)
+        assert rest == []
 
 
 # --- explanation ------------------------------------------------------------------------------------

@@ -1,0 +1,10 @@
+"""The way from another framework to this one: what `reconcile adopt` reads, says and drafts.
+
+- `kopf_handlers`: the handlers of an operator on kopf, as values.
+- `kopf_registry`, `kopf_modules`: where they come from.
+- `kopf_source`, `kopf_settings`: what the source says besides.
+- `kopf_table`: what each of kopf's names becomes.
+- `kopf_report`: the same about one operator, as text and JSON.
+"""
+
+__all__: list[str] = []
