@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import attrs
 
-from informers import APIResource, Key, PreconditionFailed, Snapshot, StaleVersion
+from informers import APIResource, Key, NotFound, PreconditionFailed, Snapshot, StaleVersion
 from reconcile.client.client import Client, core_of, reads_of
 from reconcile.client.diff import merge_diff, pointers
 from reconcile.conditions import merge_conditions
@@ -125,6 +125,12 @@ class RunOutput(Generic[T]):
         For what must not be lost because another writer was faster. Returns False where the object is gone,
         or `still` is false. Raises StaleVersion after 20 attempts, and errors of requests.
         """
+        try:
+            return await self._write_status_onto(still)
+        except (NotFound, PreconditionFailed):
+            return False
+
+    async def _write_status_onto(self, still: Callable[[T], bool]) -> bool:
         try:
             return await self.write_status() or True
         except StaleVersion:

@@ -323,6 +323,24 @@ async def test_a_change_by_others_while_a_step_works_does_not_lose_its_end() -> 
     assert len(called) == 1
 
 
+@pytest.mark.parametrize("again", [False, True])
+async def test_an_object_that_goes_while_a_step_works_is_no_failure(again: bool) -> None:
+    client = FakeClient(JOB)
+
+    async def long(ctx: Context[Job], step: StepRun) -> None:
+        await client.delete(await client.get(Job, "a", "default"))
+        if again:
+            client.add(JOB)
+
+    async def keep(ctx: Context[Job]) -> Result | None:
+        return await Steps(Job, [Step("long", long)]).carry_out(ctx)
+
+    done = await run_once(Controller(Job, keep), JOB, client)
+    assert done.error is None
+    namesake = await client.find(Job, "a", "default")
+    assert namesake is None or namesake.status.steps == ()
+
+
 async def test_an_interrupted_step_that_must_not_be_repeated_waits_for_a_person() -> None:
     calls, client = Calls(), FakeClient(JOB)
     steps = Steps(Job, [calls.step("mail", interrupted="hold")])
