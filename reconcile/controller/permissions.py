@@ -11,6 +11,7 @@ from reconcile.controller.rbac_verbs import OBJECT_VERBS, ordered
 from reconcile.controller.rbac_verbs import READ_VERBS as READ
 from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of
+from reconcile.models.objects import status_part
 from reconcile.models.versions import is_custom
 
 
@@ -52,7 +53,7 @@ def permissions_of(
 def _of_controller(controller: Controller[Any], owner_finalizers: bool) -> Iterable[Permission]:
     yield _permission(controller.kind, (*READ, "patch") if controller.finalizers else READ)
     if any(field.name == "status" for field in fields_of(controller.kind)) and is_custom(controller.kind):
-        yield _permission(controller.kind, ("patch",), "status")
+        yield _permission(controller.kind, ("patch",), status_part(controller.kind))
     if owner_finalizers and controller.owns:
         yield _permission(controller.kind, ("update",), "finalizers")
     for kind in controller.owns:

@@ -13,6 +13,7 @@ from reconcile.client.diff import merge_diff, pointers
 from reconcile.conditions import merge_conditions
 from reconcile.models import LabelSelector, Object, Unstructured, kind_of, unstructure
 from reconcile.models.fields import fields_of
+from reconcile.models.objects import status_part
 from reconcile.models.values import format_time
 
 T = TypeVar("T", bound=Object)
@@ -157,7 +158,8 @@ class RunOutput(Generic[T]):
         if not patch:
             return False
         guard = {"uid": before.uid, "resourceVersion": str(before.version)}
-        await self.client.raw.merge(self.object, {"status": patch}, guard=guard, subresource="status")
+        part = status_part(self._model)
+        await self.client.raw.merge(self.object, {"status": patch}, guard=guard, subresource=part)
         return True
 
     def _latest(self) -> Snapshot:
@@ -194,9 +196,11 @@ class RunOutput(Generic[T]):
 
     @property
     def _observed(self) -> int | None:
-        """The generation for conditions; None in the oldest groups of Kubernetes."""
+        """The generation for conditions; None in the oldest groups, and where a status write changes it."""
         # Conditions of Nodes, Deployments and Jobs have no place for it: a server drops it, so that every run
-        # would write it again.
+        # would write it again. Where status is no subresource, each write of it makes another generation.
+        if not status_part(self._model):
+            return None
         return self._snapshot.generation if "." in self._resource.group else None
 
     def _status_fields(self) -> dict[str, str] | None:

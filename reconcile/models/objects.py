@@ -239,3 +239,8 @@ def kind_of(model: type[Object] | Object) -> Kind:
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise TypeError(f'{name} is not a kind: decorate it with @resource("group/version")')
     return kind
+
+
+def status_part(model: type[Object] | Object) -> str:
+    """The subresource to which a status is written; empty where it is a field like others (`has_status`)."""
+    return "" if kind_of(model).has_status is False else "status"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Condition, Context, Controller, ObjectMeta, Write
+from reconcile import Condition, Context, Controller, Object, ObjectMeta, Write, resource
 from reconcile.conditions import find_condition, is_true, merge_conditions
 from reconcile.kinds import Deployment, PodCondition
 from reconcile.testing import FakeClient, run_once
@@ -157,6 +157,29 @@ async def test_a_condition_of_a_built_in_kind_has_no_generation_and_is_written_o
     first = await run_once(controller, "default/d", client)
     assert first.writes == ["patch deployments/status default/d"]
     assert (await run_once(controller, "default/d", client)).writes == []
+
+
+@resource("example.com/v1", has_status=False)
+class Old(Object):
+    """A kind of an older definition, whose status is a field like others."""
+
+    status: ToyStatus = ToyStatus()
+
+
+@pytest.mark.rule("condition-6")
+async def test_a_status_that_is_no_subresource_is_written_with_its_object_once() -> None:
+    async def keep(ctx: Context[Old]) -> None:
+        ctx.condition("Ready", True, reason="Up")
+
+    old = Old(metadata=ObjectMeta("old", "default"))
+    client, controller = FakeClient(old), Controller(Old, keep)
+    done = await run_once(controller, old, client)
+    assert (done.writes, done.undeclared) == (["patch olds default/old"], [])
+    written = await client.get(Old, "old", "default")
+    # Each write of such a status makes another generation, so a condition with one would never be up to date.
+    assert written.metadata.generation == 2
+    assert [one.observed_generation for one in written.status.conditions] == [None]
+    assert (await run_once(controller, old, client)).writes == []
 
 
 def test_the_conditions_of_a_job_are_found_like_those_of_a_model() -> None:

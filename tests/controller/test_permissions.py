@@ -29,6 +29,11 @@ class Plain(Object):
     size: int = 0
 
 
+@resource("plain.example.com/v1", has_status=False)
+class Old(Object):
+    status: str = ""
+
+
 @resource("v1.networking.k8s.io/v1", kind="Route")
 class Beside(Object):
     status: str = ""
@@ -49,6 +54,10 @@ class OfKubernetes(Object):
                 Permission("toys.example.com", "toys", READ),
                 Permission("toys.example.com", "toys/status", ("patch",)),
             ],
+        ),
+        (
+            Controller(Old, idle),  # its status is written with the object
+            [EVENTS, Permission("plain.example.com", "olds", (*READ, "patch"))],
         ),
         (
             Controller(Toy, idle, cleanup=idle),
