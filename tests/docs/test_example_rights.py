@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from backups import Backup, BackupSpec, Restore, RestoreSpec, backups, restores
+from clustersecrets import ClusterSecret, cluster_secrets
 from cronjobs import CronJob, CronJobSpec, cron_jobs
 from notebooks import Notebook, NotebookSpec, notebooks
 from tenants import SETTINGS, Tenant, TenantSpec, tenants
@@ -42,6 +43,7 @@ CASES: dict[str, tuple[list[Controller[Any]], list[Object]]] = {
         [backups(STORAGE), restores(STORAGE)],
         [Backup(metadata=HERE, spec=BackupSpec("a")), Restore(metadata=HERE, spec=RestoreSpec("a", "b"))],
     ),
+    "cluster-secret": ([cluster_secrets()], [ClusterSecret(metadata=ObjectMeta("a"), data={"a": "MQ=="})]),
     "notebook": ([notebooks], [Notebook(metadata=HERE, spec=NotebookSpec("jupyter:1"))]),
     "tenant": (
         [tenants],
