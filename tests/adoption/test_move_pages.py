@@ -1,7 +1,11 @@
 """The guides for those who come from another framework: their code runs, and their tables are complete."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,7 +17,7 @@ from kopf import on
 from reconcile import Controller, ObjectMeta
 from reconcile.errors import TemporaryError
 from reconcile.testing import FakeClient, ListeningServer, ManagerRunner, VirtualCluster, run_once
-from tests.docs.blocks import ROOT, all_blocks, run
+from tests.docs.blocks import ROOT, all_blocks, assert_shown, code, run
 
 KOPF = "docs/how-to/move-from-kopf.md"
 TEXT = (ROOT / KOPF).read_text()
@@ -93,6 +97,23 @@ def test_the_operator_on_kopf_has_the_handlers_that_the_page_counts(registry: ko
     handlers = [*registry._changing.get_all_handlers(), *registry._spawning.get_all_handlers()]
     assert {handler.fn.__name__ for handler in handlers} == HANDLERS
     assert "Five handlers have become one decision" in TEXT
+
+
+def test_the_operator_is_read_as_the_page_shows(tmp_path: Path) -> None:
+    (tmp_path / "buckets_kopf.py").write_text(page_of("on kopf"))
+    (shown,) = [text for text in code(KOPF, "console") if "$ " in text]
+    command, _, output = shown.removeprefix("$ reconcile ").partition("\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "reconcile", *command.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert_shown(output, done.stdout)
 
 
 async def test_the_port_does_what_the_five_handlers_did(page: dict[str, Any]) -> None:

@@ -49,6 +49,7 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/logging.md", "text"): "tests/docs/test_logging_page.py",
     ("docs/how-to/embed-in-an-application.md", "python"): "tests/manager/test_embedding.py",
     ("docs/how-to/move-from-controller-runtime.md", "python"): "tests/adoption/test_move_pages.py",
+    ("docs/how-to/move-from-kopf.md", "console"): "tests/adoption/test_move_pages.py",
     ("docs/how-to/move-from-kopf.md", "python"): "tests/adoption/test_move_pages.py",
     ("docs/how-to/models.md", "python"): "tests/models/test_models_how_to.py",
     ("docs/how-to/name-an-operator.md", "python"): "tests/manager/test_how_to.py",
