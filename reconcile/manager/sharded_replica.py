@@ -171,7 +171,6 @@ def replica_of(
     work = ShardedWork(sharding, cluster, shared_kinds(controllers), *held)
     owners = {(one.resource.group, one.resource.kind) for one in controllers if one.sharded}
     labels = ChildLabels(cluster.client, work.held.buckets, owners, followed_namespaces(options))
-    ring = Ring(sharding, transport, clock, reach)
-    return ShardedReplica(
-        client, sharding, lease_terms(options), certainty, work, labels, ring, metrics, controllers
-    )
+    terms = lease_terms(options)
+    ring = Ring(sharding, transport, clock, reach, terms.duration)
+    return ShardedReplica(client, sharding, terms, certainty, work, labels, ring, metrics, controllers)

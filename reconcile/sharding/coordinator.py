@@ -70,6 +70,7 @@ class Coordinator:
 
     def _look(self) -> Due | None:
         """What is to be done. Planning takes milliseconds, so only where something has changed."""
+        self.ring.expect_owners()
         if dead := self.ring.overdue():
             return Due(dead=dead)
         if self.ring.absent or self.ring.last is None:
@@ -104,7 +105,8 @@ class Coordinator:
         """How many members act first: those before this one by name, without the dead."""
         dead = {member.identity for member in due.dead}
         mine = self.ring.sharding.identity
-        return sum(1 for identity in self.ring.members if identity < mine and identity not in dead)
+        living = (one.identity for one in self.ring.members.values() if not one.gone)
+        return sum(1 for identity in living if identity < mine and identity not in dead)
 
     async def _act(self, due: Due) -> None:
         try:
@@ -159,7 +161,7 @@ class Coordinator:
             # Or only its label was removed: then no watch has told of its renewals.
             lease = member.lease
             found = await self.client.find(Lease, lease.name, lease.namespace, live=True)
-            if found is not None and found.uid == lease.uid:
+            if found is not None and lease.uid in ("", found.uid):
                 self.ring.note_found(member, found)
                 return
         if not member.gone:

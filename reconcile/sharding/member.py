@@ -137,7 +137,8 @@ class Member:
         await self.lease.say_now()
         with anyio.move_on_after(HANDED_OVER_SECONDS):
             # A bucket that it may not release has no phase any more: others get it once its Lease is gone.
-            while self.state.wanted and self._others():
+            # Without others, nobody owns the rest then: who comes next need not wait for this Lease.
+            while self.state.wanted:
                 await self.changes.wait()
 
     def _others(self) -> bool:

@@ -47,12 +47,13 @@ def plan(
         if holding.epoch == assignment.beginning and not known_to_all:
             holdings.append(holding)
         elif owner is None:
-            holdings.append(_given(holding, target, clean=False) if target or holding.owner else holding)
+            clean = holding.clean and not holding.owner  # the last one released it, to nobody
+            holdings.append(_given(holding, target, clean=clean) if target or holding.owner else holding)
         elif owner.released.get(bucket) == holding.epoch:
             releasing.add(holding.owner)
-            # Without anyone to take it, it stays released.
-            given = _given(holding, target, clean=True) if target else _redirected(holding, "")
-            holdings.append(given)
+            # Without a target the last member leaves: nobody owns it then, so that who comes next need not
+            # wait for this member's Lease.
+            holdings.append(_given(holding, target, clean=True))
         else:
             holdings.append(_redirected(holding, target))
     _begin_moves(holdings, wanted, moves_at_once)

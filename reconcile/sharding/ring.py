@@ -4,6 +4,7 @@ How old a Lease is counts by the local monotonic clock, from when this process s
 another process is compared.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -12,8 +13,9 @@ from attrs import define, evolve, field, frozen
 
 from informers import Clock, Delta, Informer, InformerOptions, Reachability, Transport, get_logger
 from informers.broadcast import Broadcast
-from reconcile.kinds import Lease
-from reconcile.models import DecodeError, decode_snapshot, kind_of
+from reconcile.client.certainty import LeaseTerms
+from reconcile.kinds import Lease, LeaseSpec
+from reconcile.models import DecodeError, ObjectMeta, decode_snapshot, kind_of
 from reconcile.sharding.assignment import Assignment, AssignmentError, MemberRecord, Orders
 from reconcile.sharding.member_lease import RECORD, RING_LABEL, member_lease_name
 from reconcile.sharding.member_steps import View
@@ -37,7 +39,7 @@ class SeenMember:
     """A member's Lease, which this process has not seen change since that time (s).
 
     `gone`: someone deleted it, and not as that of a dead member or of one that leaves. Its member learns of
-    that when it next renews, and writes until then.
+    that when it next renews, and writes until then. A Lease without a uid is one that this process never saw.
     """
 
     lease: Lease
@@ -65,12 +67,16 @@ class SeenAssignment:
 
 @define(eq=False)
 class Ring:
-    """One ring as this process sees it, while `run` runs."""
+    """One ring as this process sees it, while `run` runs.
+
+    `lease_seconds` is how long the Lease of an owner counts that this process never saw.
+    """
 
     sharding: Sharding
     transport: Transport
     clock: Clock
     reach: Reachability | None = None
+    lease_seconds: float = LeaseTerms().duration
     changes: Broadcast = field(factory=Broadcast, init=False)
     """Of the assignment, of who is a member, and of what members say; not of mere renewals."""
     number: int = field(default=0, init=False)
@@ -82,6 +88,8 @@ class Ring:
     absent: bool = field(default=True, init=False)
     informer: Informer = field(init=False)
     _other_count: int | None = field(default=None, init=False)
+    _ever_seen: frozenset[str] = field(default=frozenset(), init=False)
+    """Members whose Lease this process has seen at some time, as far as they are members or own buckets."""
 
     def __attrs_post_init__(self) -> None:
         options = InformerOptions(
@@ -128,6 +136,33 @@ class Ring:
         """Until the next member is to be taken for dead, if it does not renew before."""
         now = self._now()
         return min((max(0.0, member.overdue_at() - now) for member in self.members.values()), default=60.0)
+
+    def expect_owners(self) -> None:
+        """Wait for owners whose Lease this process never saw as for members whose Lease someone deleted.
+
+        Which of the two was the case when this process began to look cannot be told: the Lease of a dead
+        member, or one that a person deleted a moment ago, whose member still writes. To be called only once
+        the Leases are known.
+        """
+        if self.last is None:
+            return
+        assignment = self.last.assignment
+        owners = {holding.owner for holding in assignment.holdings if holding.owner}
+        self._ever_seen = (self._ever_seen & owners) | self.members.keys()
+        for identity in sorted(owners - self._ever_seen):
+            _log.info(
+                "an owner of buckets has no Lease: they wait until it would have run out", member=identity
+            )
+            record = MemberRecord(draining=True, beginning=assignment.beginning)
+            self.members[identity] = SeenMember(self._unseen(identity), record, self._now(), gone=True)
+            self._changed()
+
+    def _unseen(self, identity: str) -> Lease:
+        metadata = ObjectMeta(member_lease_name(self.sharding.name, identity), self.sharding.namespace)
+        duration = math.ceil(self.lease_seconds)
+        return Lease(
+            metadata=metadata, spec=LeaseSpec(holder_identity=identity, lease_duration_seconds=duration)
+        )
 
     def note_written(self, lease: Lease) -> None:
         """Take over an assignment that this process has just written, unless it has seen a later one."""

@@ -67,7 +67,9 @@ class Council:
     async def coordinate(self, *names: str) -> None:
         for name in names:
             transport = self.transports[name] = FaultyTransport(self.transport)
-            ring = Ring(Sharding("ring", buckets=4, identity=name), transport, self.clock)
+            ring = Ring(
+                Sharding("ring", buckets=4, identity=name), transport, self.clock, lease_seconds=SECONDS
+            )
             self.group.start_soon(ring.run)
             await ring.informer.wait_synced()
             self.group.start_soon(Coordinator(Client(transport, clock=self.clock), ring).run)
@@ -198,6 +200,30 @@ async def test_a_member_whose_lease_lost_its_label_keeps_its_buckets_as_long_as_
     await anyio.sleep(2 * SECONDS - 5)  # it renews, which no watch of the ring shows
     assert await council.owners() == {"a", "b"}
     assert not [one for one in council.transports["a"].writes if one.verb == "delete"]
+
+
+@in_world(played)
+async def test_a_member_that_has_just_joined_gives_nothing_away_of_one_whose_lease_was_deleted_by_hand(
+    council: Council,
+) -> None:
+    """It has never seen that Lease, and its member learns of the deletion only when it next renews."""
+    await council.join("a", "b")
+    await council.coordinate("a")
+    await anyio.sleep(5)
+    for name in ("a", "b"):
+        await council.say(name, MemberRecord(beginning=await council.beginning()))
+    council.group.start_soon(council.renew, "a")
+    await anyio.sleep(2)
+    assert await council.owners() == {"a", "b"}
+    await council.client.delete(council.leases["b"])
+    await council.join("0")  # the first by name, so it acts before the others
+    await council.coordinate("0")
+    await council.say("0", MemberRecord(beginning=await council.beginning()))
+    council.group.start_soon(council.renew, "0")
+    await anyio.sleep(SECONDS - 2)
+    assert "b" in await council.owners()
+    await anyio.sleep(2 * SECONDS)
+    assert await council.owners() == {"0", "a"}
 
 
 @in_world(played)

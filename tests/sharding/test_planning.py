@@ -166,7 +166,7 @@ def test_a_living_owner_loses_only_what_it_has_released(
             assert (after.owner, after.epoch, after.clean) == (before.owner, before.epoch, before.clean)
         if after.owner != before.owner:
             assert after.epoch == before.epoch + 1
-            assert after.clean == has_released
+            assert after.clean == (has_released or (before.clean and not before.owner))
             assert not after.next_owner
         if owner is not None and has_released:
             assert all(planned.reached[resource] >= version for resource, version in owner.seen.items())
@@ -237,19 +237,23 @@ def test_where_all_are_drained_each_keeps_what_it_has_and_takes_back_what_was_no
 
 
 @pytest.mark.rule("shard-orders")
-def test_a_ring_whose_last_member_leaves_waits_with_what_it_released() -> None:
+def test_what_the_last_member_of_a_ring_released_stays_clean_for_who_comes_next() -> None:
     before = settled(Assignment.empty(2, 1), ring("a"))
     leaving = released(before, {"a": MemberRecord(draining=True)})
-    assert owners(plan(before, leaving, NO_ORDERS)) == ["a", "a"]
-    joined = plan(before, {**leaving, "b": MemberRecord(beginning=1)}, NO_ORDERS)
-    assert joined.holdings == (Holding("b", before.holdings[0].epoch + 1, clean=True),) * 2
+    epoch = before.holdings[0].epoch
+    left = plan(before, leaving, NO_ORDERS)
+    assert left.holdings == (Holding("", epoch + 1, clean=True),) * 2
+    assert plan(left, {}, NO_ORDERS) == left
+    b = {"b": MemberRecord(beginning=1)}
+    assert plan(left, b, NO_ORDERS).holdings == (Holding("b", epoch + 2, clean=True),) * 2
+    assert plan(before, {**leaving, **b}, NO_ORDERS).holdings == (Holding("b", epoch + 1, clean=True),) * 2
 
 
 @pytest.mark.rule("shard-budget")
 def test_a_released_bucket_that_no_member_can_take_is_not_in_hand_over() -> None:
     before = Assignment((Holding("a", 5, "gone"), Holding("b", 5)))
     members = {"a": MemberRecord(released={0: 5}, draining=True)}
-    assert plan(before, members, NO_ORDERS).holdings == (Holding("a", 5), Holding("", 6))
+    assert plan(before, members, NO_ORDERS).holdings == (Holding("", 6, clean=True), Holding("", 6))
 
 
 @pytest.mark.rule("shard-canary")

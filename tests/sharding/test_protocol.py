@@ -169,7 +169,8 @@ UNSEEN, TWO_WRITERS, UNSETTLED = "is clean, though", "a and b may write in 0", "
     [
         (planning, "elif owner.released.get(bucket) == holding.epoch:", "elif True:", DELETED, UNSEEN),
         (planning, "holding.epoch + 1", "holding.epoch", REDIRECTED, "under epoch"),
-        (planning, "target, clean=False", "target, clean=True", REDIRECTED, UNSEEN),
+        (planning, "clean = holding.clean and not holding.owner", "clean = True", REDIRECTED, UNSEEN),
+        (planning, " and not holding.owner", "", REDIRECTED, UNSEEN),
         (planning, "not known_to_all", "False", DELETED, TWO_WRITERS),
         (planning, "if room > 0 and", "if False and", REDIRECTED, UNSETTLED),
         (planning, 'if holding.next_owner in ("", next_owner) else', "if True else", REDIRECTED, UNSETTLED),

@@ -92,6 +92,18 @@ def test_what_only_looks_like_a_fault_is_not_reported(number: int) -> None:
     assert not run.failed, run.violations
 
 
+@pytest.mark.rule("sim-one-owner")
+def test_a_replica_that_starts_after_a_lease_was_deleted_by_hand_takes_nothing_from_its_member() -> None:
+    run = play(8248)
+    assert not run.failed, run.violations
+
+
+def test_the_only_replica_begins_at_once_after_it_was_stopped() -> None:
+    world = replay(shared(Stop(1, 3.0), replicas=1), FaultPlan()).world
+    leases = [one for one in world.changes if one.change.key.name == "plots-manager-1.2"]
+    assert min(run.started for run in world.runs if run.life == 2) < leases[0].at + 1.0
+
+
 @pytest.mark.rule("sim-end-state")
 def test_the_bucket_of_an_object_is_no_part_of_an_end_state() -> None:
     first, second = (end_state_of(replay(shared(), FaultPlan(seed=seed)).world) for seed in (0, 1))
