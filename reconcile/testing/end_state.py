@@ -250,7 +250,17 @@ def plain_object(stored: Stored, names: Mapping[str, str]) -> Any:
             del metadata[part]
     for owner in metadata.get("ownerReferences") or ():
         owner.pop("uid", None)
-    return _without({**body, "metadata": metadata}, names)
+    return _without(_in_order({**body, "metadata": metadata}), names)
+
+
+def _in_order(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object with its conditions by type: they are a map, whose order depends on the past."""
+    status = body.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    if not isinstance(conditions, list) or not all(isinstance(one, Mapping) for one in conditions):
+        return body
+    by_type = sorted(conditions, key=lambda one: str(one.get("type")))
+    return {**body, "status": {**body["status"], "conditions": by_type}}
 
 
 def _without(value: Any, names: Mapping[str, str]) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from reconcile import Context, Controller, Intent, LeaderElection, ObjectMeta
 from reconcile.client.object_applies import ObjectApplies
-from reconcile.kinds import Namespace, ServiceAccount
+from reconcile.kinds import ConfigMap, Namespace, ServiceAccount
 from reconcile.testing import (
     Apply,
     Broken,
@@ -255,3 +255,17 @@ def test_an_invariant_can_be_left_out_and_an_unknown_one_is_refused() -> None:
     replay(scenario(toys.ahead, Apply(PLOT), without=["generations"]), FaultPlan())
     with pytest.raises(ValueError, match="unknown invariants: generation;"):
         scenario(without=["generation"])
+
+
+async def say_first_what_is_new(ctx: Context[Plot]) -> None:
+    """Lists its conditions in another order if it finds its bed made."""
+    found = await ctx.owned(ConfigMap)
+    await ctx.apply(toys.bed(ctx.object, 0))
+    for name in ("Ready", "Sown") if found else ("Sown", "Ready"):
+        ctx.condition(name, True, reason="Done")
+
+
+@pytest.mark.rule("sim-end-state")
+def test_the_order_of_conditions_makes_no_difference() -> None:
+    report = sweep(scenario(say_first_what_is_new, Apply(PLOT)))
+    assert report.runs == report.in_full

@@ -33,18 +33,6 @@ class ExpectedObjects:
     """Plurals whose objects have other names under each seed: they are compared without their names."""
 
 
-def in_order(body: Any) -> Any:
-    """The object with its conditions by type: they are a map, whose order depends on the past."""
-    status = body.get("status") if isinstance(body, Mapping) else None
-    if not isinstance(status, Mapping):
-        return body
-    conditions = status.get("conditions")
-    if not isinstance(conditions, list) or not all(isinstance(one, Mapping) for one in conditions):
-        return body
-    by_type = sorted(conditions, key=lambda one: str(one.get("type")))
-    return {**body, "status": {**status, "conditions": by_type}}
-
-
 def expected_objects(worlds: Sequence[LeftObjects]) -> ExpectedObjects:
     """What several worlds have in common; the first of them is shown in messages."""
     first = worlds[0]

@@ -15,7 +15,6 @@ from reconcile.testing.spec_transitions.left_worlds import (
     ExpectedObjects,
     Hides,
     LeftObjects,
-    in_order,
     left_over,
     unlike,
 )
@@ -125,7 +124,7 @@ class RestJudge:
         for subject in self._note_originals(world):
             left.setdefault(subject, [])
         return {
-            subject: [in_order(body) for body in bodies]
+            subject: bodies
             for subject, bodies in left.items()
             if subject not in made and (subject[0], subject[2]) not in _OF_A_NAMESPACE
         }
@@ -140,7 +139,7 @@ class RestJudge:
             seen.add((change.resource, change.key))
             if change.old is not None:
                 subject = change.resource[1], change.key.namespace, change.key.name
-                self.originals.setdefault(subject, [in_order(plain_object(change.old, {}))])
+                self.originals.setdefault(subject, [plain_object(change.old, {})])
                 yield subject
 
     def _with_originals(self, objects: LeftObjects) -> LeftObjects:
