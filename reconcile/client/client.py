@@ -350,8 +350,9 @@ class Client(ClientView):
         With `if_unchanged` its resourceVersion is a precondition too, for a deletion that depends on the
         object's content. Raises StaleVersion if the object has changed since it was read, PreconditionFailed
         if another object has taken its name, and ValueError for an object that was not read, with
-        `if_unchanged`. In a reconcile, the first deletion of a kind after the start waits until the cache is
-        certainly up to date; raises StaleVersion if it was not, since the decision was made on old state.
+        `if_unchanged`. In a reconcile, the first deletion of a kind after the start waits until its cache,
+        and that of the kind of the run's object, are certainly up to date; raises StaleVersion if one was
+        not, since the decision was made on old state.
         """
         obj = self._core.placed(obj)
         resource = kind_of(obj).resource

@@ -253,13 +253,18 @@ class ObjectWrites:
     # --- deleting -------------------------------------------------------------------------------
 
     async def decide_on_fresh_state(self, resource: APIResource) -> None:
-        """Before a deletion. Raises StaleVersion for the first of a kind if the cache was behind."""
+        """Before a deletion. Raises StaleVersion for the first of a kind if the cache was behind.
+
+        That of the run's own object counts too: a standby that has not seen the new spec would delete what
+        its predecessor has made for it.
+        """
         core = self.core
         if not core.of_run or core.cache is None or core.dry_run:
             return
-        if not await core.freshness.confirm(core.cache, self.reads, resource):
-            why = f"the cache of {resource} had not caught up when a deletion was decided: decide again"
-            raise StaleVersion(409, "Conflict", why)
+        for read in dict.fromkeys((core.run.primary_resource, resource)):
+            if read is not None and not await core.freshness.confirm(core.cache, self.reads, read):
+                why = f"the cache of {read} had not caught up when a deletion was decided: decide again"
+                raise StaleVersion(409, "Conflict", why)
 
     async def delete(
         self,

@@ -315,6 +315,7 @@ class ReconcileRun(Generic[T]):
     async def reconcile(self, deadline: float) -> Result:
         """Handle the object by its state. Raises what the author's function raises."""
         executor = self.executor
+        self.record.primary_resource = executor.resource
         snapshot = self.record.primary = await reads_of(self.client).snapshot(
             executor.resource, self.request.key
         )

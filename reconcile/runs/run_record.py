@@ -27,6 +27,8 @@ class RunRecord(WriteObserver):
     causes: Sequence[Cause] = field(default=(), init=False)
     primary: Snapshot | None = field(default=None, init=False)
     """The object that the run is for, as it was when the run began."""
+    primary_resource: APIResource | None = field(default=None, init=False)
+    """The resource of that object."""
     tenure: Tenure | None = field(default=None, init=False)
     """What the run may write under; None where objects are not shared among replicas."""
     _kept: dict[ObjectRef, Snapshot | None] = field(factory=dict, init=False)

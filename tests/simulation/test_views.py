@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 import pytest
+from attrs import evolve
 
-from reconcile import Context
+from reconcile import Context, LeaderElection
 from reconcile.kinds import ConfigMap, Namespace
 from reconcile.testing import (
     Apply,
@@ -35,7 +36,7 @@ from reconcile.testing import (
 from reconcile.testing.faults import What
 from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
 from tests.simulation import toys
-from tests.simulation.toys import PLOT, Plot, scenario
+from tests.simulation.toys import PLOT, Plot, PlotSpec, scenario
 
 CROPS = [Edit(PLOT, {"spec": {"crop": crop}}) for crop in ("rye", "oats", "maize")]
 PLOTS = When("watch", "*/plots")
@@ -152,8 +153,6 @@ def test_an_answer_can_report_a_timeout_for_a_write_that_was_executed() -> None:
 
 
 def test_a_fault_can_apply_to_only_one_of_several_managers() -> None:
-    from reconcile import LeaderElection
-
     told = scenario(toys.keep, Apply(PLOT), replicas=2, leader_election=LeaderElection("plots"))
     slow = Fault(When("watch", "*/plots", process=2), Hold(after=1, events=3))
     run = replay(told, FaultPlan([slow]))
@@ -231,3 +230,19 @@ def test_a_scenario_whose_objects_are_refused_reports_it_at_once() -> None:
                 objects=[{"apiVersion": "v9", "kind": "X", "metadata": {}}],
             )
         )
+
+
+@pytest.mark.rule("write-9")
+def test_a_standby_that_has_not_seen_the_new_spec_deletes_nothing_that_was_made_for_it() -> None:
+    """Its cache of plots lags; that of the beds, one of which is new, does not."""
+    small = evolve(PLOT, spec=PlotSpec(1))
+    steps = Apply(small), Edit(small, {"spec": {"size": 2}}), Wait(5.0), Kill()
+    told = scenario(
+        toys.keep, *steps, replicas=2, restart_seconds=100.0, leader_election=LeaderElection("plots")
+    )
+    late = Fault(When("watch", "*/plots", process=2), Hold(after=3, events=50, seconds=200.0))
+    run = replay(told, FaultPlan([late]))
+    deleting = [request for request in run.world.requests if request.verb == "delete"]
+    assert deleting == []
+    assert run.world.processes[1].transport.applied
+    assert {one.process for one in run.world.runs} == {1, 2}
