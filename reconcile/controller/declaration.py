@@ -214,8 +214,8 @@ class Controller(_Options[T]):
     deletions while no manager runs, or while the object goes from one replica to another; use `cleanup` where
     none may be missed.
 
-    `background` runs for each object in a task of its own, and may only ask for runs. It is restarted when it
-    fails, and has ended before `cleanup` runs.
+    `background` runs for each object in a task of its own, and may only ask for runs, ten at once and one a
+    second in the long run. It is restarted when it fails, and has ended before `cleanup` runs.
 
     `reconcile`, `cleanup` and `on_terminating` are `async def`s, or plain functions, which may block, run in
     a thread and get a `SyncContext`.
