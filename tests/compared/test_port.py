@@ -1,10 +1,5 @@
 """Notebooks of an operator on kopf go on under its port: nothing is made anew, and nothing of kopf stays."""
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,41 +9,12 @@ from reconcile import ObjectMeta
 from reconcile.kinds import Deployment, PersistentVolumeClaim, Service
 from reconcile.models import definition_of
 from reconcile.testing import ListeningServer, ManagerRunner, eventually
+from tests.helpers.kopf_process import kopf
 
-HERE = Path(__file__).parent
-NOTEBOOK = HERE.parents[1] / "docs" / "examples" / "notebook"
 CHILDREN = (Deployment, PersistentVolumeClaim, Service)
 PATIENCE = 30.0
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@contextmanager
-def kopf(server: ListeningServer, log: Path) -> Iterator[None]:
-    """The operator as it was, in a process of its own."""
-    environment = {
-        **os.environ,
-        "KUBECONFIG": str(server.kubeconfig),
-        "PYTHONPATH": os.pathsep.join([str(HERE), str(NOTEBOOK)]),
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "kopf",
-        "run",
-        "--standalone",
-        "-n",
-        server.namespace,
-        "-m",
-        "notebooks_kopf",
-    ]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-        try:
-            yield
-        finally:
-            process.kill()
-            process.wait()
 
 
 async def test_notebooks_created_under_kopf_are_taken_over_by_the_port(
@@ -74,7 +40,7 @@ async def test_notebooks_created_under_kopf_are_taken_over_by_the_port(
             return await client.find(Notebook, "ada", where) is None
 
         await client.apply(definition_of(Notebook))
-        with kopf(api_server, tmp_path / "log"):
+        with kopf(api_server, tmp_path / "log", "notebooks_kopf", "-n", where):
             await client.create(Notebook(metadata=ObjectMeta("ada", where), spec=NotebookSpec("jupyter:1")))
             await eventually(of_kopf, within=PATIENCE)
         before = await uids()

@@ -1,0 +1,36 @@
+"""Runs operators on kopf in a process of their own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reconcile.testing import ListeningServer
+
+TESTS = Path(__file__).parents[1]
+COMPARED = TESTS / "compared"
+NOTEBOOK = TESTS.parent / "docs" / "examples" / "notebook"
+
+
+@contextmanager
+def kopf(server: ListeningServer, log: Path, operator: str, *where: str) -> Iterator[None]:
+    """An operator of tests/compared on kopf, killed at the end.
+
+    `where` are flags of kopf that name its namespaces (default: all).
+    """
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(server.kubeconfig),
+        "PYTHONPATH": os.pathsep.join([str(COMPARED), str(NOTEBOOK)]),
+    }
+    namespaces = where or ("--all-namespaces",)
+    command = [sys.executable, "-m", "kopf", "run", "--standalone", *namespaces, "-m", operator]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
