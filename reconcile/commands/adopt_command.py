@@ -21,6 +21,11 @@ STEPS: Mapping[str, Step] = {
         "adopt_read",
         ("reconcile adopt kopf read operator.py", "reconcile adopt kopf read -m sites.handlers --json"),
     ),
+    "draft": Step(
+        "Create an operator to fill in, from the handlers.",
+        "adopt_draft",
+        ("reconcile adopt kopf draft sites operator.py --crd crd.yaml",),
+    ),
 }
 """In the order in which they are done."""
 

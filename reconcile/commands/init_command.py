@@ -83,7 +83,7 @@ def init(name: str, crd: Path | None, webhooks: bool, group: str | None, lock: b
     them. The image installs what requirements.lock names, by hash. Hashes are known to the package index
     alone, so that file and sbom.cdx.json are written with --lock, or later by `make lock` in the folder.
     """
-    _check_name(name)
+    check_name(name)
     if crd is not None and group is not None:
         raise Problem("--crd and --group were both given", "leave out --group: the definition has one")
     folder, vendored = Path(name), wheel()
@@ -94,7 +94,7 @@ def init(name: str, crd: Path | None, webhooks: bool, group: str | None, lock: b
     else:
         with progress(f"reading {crd}"):
             definition = read_definition(crd)
-            project = _of(name, definition, str(crd))
+            project = project_of(name, definition, str(crd))
     project = evolve(project, webhooks=webhooks)
     files: dict[str, str | bytes] = {**files_of(project, with_wheel=vendored is not None)}
     if vendored is not None:
@@ -110,7 +110,8 @@ def init(name: str, crd: Path | None, webhooks: bool, group: str | None, lock: b
     click.echo(f"next: cd {name} && pip install -e '.[dev]' && pytest")
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raises Problem for a name that no new operator can have."""
     package = name.replace("-", "_")
     if not re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", name):
         raise Problem(
@@ -133,7 +134,8 @@ def _new(name: str, group: str) -> Project:
     return Project(name, kind, f"objects of {group}/v1 {kind}", group, sample)
 
 
-def _of(name: str, definition: Mapping[str, Any], path: str) -> Project:
+def project_of(name: str, definition: Mapping[str, Any], path: str) -> Project:
+    """The parts of an operator for the kind of a definition. Raises Problem."""
     source = source_of_definition(dict(definition), path)
     spec = definition["spec"]
     version = stored_version(definition)["name"]

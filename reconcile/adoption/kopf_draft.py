@@ -1,0 +1,253 @@
+"""A draft of an operator from the handlers of one on kopf: a function for each of theirs, to be filled in.
+
+The draft runs as it is. What is not written yet does nothing, with one exception: a cleanup that is not
+written keeps its object, so that nothing outside the cluster is forgotten.
+"""
+
+import keyword
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from attrs import field, frozen
+
+import reconcile.kinds
+from informers import APIResource
+from reconcile.adoption.kopf_counterparts import plain
+from reconcile.adoption.kopf_handlers import Code, KopfHandler, KopfOperator, ResourceNames
+from reconcile.adoption.kopf_report import by_function, notes_of, row_of, row_of_setting
+from reconcile.models import Object, kind_of
+
+KOPF_FINALIZER: Final = "kopf.zalando.org/KopfFinalizerMarker"
+HELD_SECONDS: Final = 60
+RECONCILED: Final = frozenset(
+    {"kopf.on.create", "kopf.on.update", "kopf.on.resume", "kopf.on.field", "kopf.on.event", "kopf.timer"}
+)
+_TAKEN: Final = frozenset(
+    (
+        *("admission", "anyio", "background", "cleanup", "controller", "ctx", "defaults", "gone", "main"),
+        *("manager", "on_deleted", "reconcile", "refuses", "request", "task"),
+    )
+)
+"""Names that the modules of a draft use themselves."""
+
+
+@frozen
+class Part:
+    """A function of the draft, and the handlers that it takes the place of."""
+
+    name: str
+    handlers: Sequence[KopfHandler]
+
+    @property
+    def decorators(self) -> frozenset[str]:
+        return frozenset(handler.decorator for handler in self.handlers)
+
+    @property
+    def place(self) -> str:
+        first = self.handlers[0].place
+        return f"{first.name}, {first}"
+
+    def docstring(self, indent: str = "    ") -> str:
+        """What it was, what called it, and what needs thought."""
+        doc = self.handlers[0].place.doc
+        called = [f"- {handler} -> {row_of(handler).words}" for handler in self.handlers]
+        notes = list(dict.fromkeys(f"- {note}" for handler in self.handlers for note in notes_of(handler)))
+        lines = [*([*doc.splitlines(), ""] if doc else []), f"On kopf: {self.place}", *called]
+        if notes:
+            lines += ["", "To think of:", *notes]
+        safe = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
+        return "\n".join(f"{indent}{line}".rstrip() for line in f'"""{safe}\n"""'.splitlines())
+
+
+@frozen
+class Draft:
+    """What the modules of a draft are made of. `kind` is the name of its class in `<package>.models`."""
+
+    package: str
+    kind: str
+    operator: KopfOperator
+    names: ResourceNames
+    parts: Sequence[Part] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(_parts(self.operator.handlers, self.reconciler)))
+
+    @property
+    def reconciler(self) -> str:
+        """The name of the function that calls all parts."""
+        return f"reconcile_{self.kind.lower()}"
+
+    # --- which part goes where ---
+
+    def _of_kind(self, *decorators: str) -> Sequence[Part]:
+        return [part for part in self.parts if part.decorators & set(decorators) and self._is_own(part)]
+
+    def _is_own(self, part: Part) -> bool:
+        return any(one.selector is not None and one.selector.matches(self.names) for one in part.handlers)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no handler is for the kind."""
+        return not any(map(self._is_own, self.parts))
+
+    @property
+    def reconciled(self) -> Sequence[Part]:
+        return self._of_kind(*RECONCILED)
+
+    @property
+    def cleanups(self) -> Sequence[Part]:
+        return [part for part in self._of_kind("kopf.on.delete") if not _optional(part)]
+
+    @property
+    def forgetting(self) -> Sequence[Part]:
+        return [part for part in self._of_kind("kopf.on.delete") if _optional(part)]
+
+    @property
+    def daemons(self) -> Sequence[Part]:
+        return self._of_kind("kopf.daemon")
+
+    @property
+    def refusing(self) -> Sequence[Part]:
+        return self._of_kind("kopf.on.validate")
+
+    @property
+    def completing(self) -> Sequence[Part]:
+        return self._of_kind("kopf.on.mutate")
+
+    @property
+    def admits(self) -> bool:
+        """Whether it has functions of admission."""
+        return bool(self.refusing or self.completing)
+
+    @property
+    def indexes(self) -> Mapping[str, tuple[Part, str]]:
+        """Index functions by the name of the index, with the class of what they are over."""
+        found: dict[str, tuple[Part, str]] = {}
+        for part in self.parts:
+            for handler in part.handlers:
+                if handler.decorator == "kopf.index" and (kind := self._class_of(handler)):
+                    found.setdefault(handler.id, (part, kind))
+        return found
+
+    @property
+    def owned(self) -> Sequence[str]:
+        """Built-in kinds that handlers follow, or write by a client's methods."""
+        found: dict[str, None] = {}
+        for part in self.parts:
+            for handler in part.handlers:
+                if handler.decorator == "kopf.on.event" and (kind := self._class_of(handler)) != self.kind:
+                    found.update({kind: None} if kind else {})
+                creates = handler.facts.creates if handler.facts and self._is_own(part) else ()
+                found.update({kind: None for name in creates if (kind := _built_in_by_method(name))})
+        return sorted(found)
+
+    @property
+    def left(self) -> Sequence[Part]:
+        """Parts that have no place in the draft."""
+        placed = [
+            *(*self.reconciled, *self.cleanups, *self.forgetting, *self.daemons, *self.refusing),
+            *(*self.completing, *(part for part, _ in self.indexes.values()), *self.activities),
+        ]
+        return [part for part in self.parts if part not in placed]
+
+    def owned_by(self, part: Part) -> str:
+        """The built-in kind whose events a part was called for; empty if there is none."""
+        kinds = [self._class_of(one) for one in part.handlers if one.decorator == "kopf.on.event"]
+        return next((kind for kind in kinds if kind and kind != self.kind), "")
+
+    @property
+    def activities(self) -> Sequence[Part]:
+        return [part for part in self.parts if part.handlers[0].selector is None]
+
+    def _class_of(self, handler: KopfHandler) -> str:
+        """The class of a handler's resource: the draft's own, a built-in one, or none."""
+        selector = handler.selector
+        if selector is None or selector.is_everything:
+            return ""
+        if selector.matches(self.names):
+            return self.kind
+        return next((name for name, names in _built_in().items() if selector.matches(names)), "")
+
+    # --- what follows from arguments and settings ---
+
+    @property
+    def every(self) -> float | None:
+        """The shortest interval of its timers."""
+        timers = [one for part in self.reconciled for one in part.handlers if "interval" in one.arguments]
+        return min((one.arguments["interval"] for one in timers), default=None)
+
+    @property
+    def selector(self) -> str:
+        """The labels that all handlers of the kind ask for, as text; empty where they differ or need code."""
+        asked = [
+            one.arguments.get("labels") or {}
+            for part in self.parts
+            for one in part.handlers
+            if one.selector is not None and one.selector.matches(self.names)
+        ]
+        if not asked or any(labels != asked[0] for labels in asked):
+            return ""
+        texts = [_requirement(name, value) for name, value in asked[0].items()]
+        return ",".join(texts) if all(texts) else ""
+
+    @property
+    def finalizer(self) -> str:
+        """The finalizer that the operator on kopf adds."""
+        value = self.operator.setting("persistence.finalizer")
+        return value if isinstance(value, str) else KOPF_FINALIZER
+
+
+def _optional(part: Part) -> bool:
+    deletes = [one for one in part.handlers if one.decorator == "kopf.on.delete"]
+    return all(one.arguments.get("optional") for one in deletes)
+
+
+def _requirement(name: str, value: Any) -> str:
+    if isinstance(value, Code):
+        return {"kopf.PRESENT": name, "kopf.ABSENT": f"!{name}"}.get(value.text, "")
+    return f"{name}={value}"
+
+
+@cache
+def _built_in() -> Mapping[str, ResourceNames]:
+    """The built-in kinds by the names of their classes."""
+    found: dict[str, ResourceNames] = {}
+    for name in reconcile.kinds.__all__:
+        value = getattr(reconcile.kinds, name)
+        if isinstance(value, type) and issubclass(value, Object) and (resource := _resource(value)):
+            found[name] = ResourceNames(
+                resource.group, [resource.version], resource.kind, resource.plural, resource.kind.lower()
+            )
+    return found
+
+
+def _resource(kind: type[Object]) -> APIResource | None:
+    try:
+        return kind_of(kind).resource
+    except TypeError:  # a base class of kinds
+        return None
+
+
+def _built_in_by_method(name: str) -> str:
+    """`config_map` of `create_namespaced_config_map` as ConfigMap; empty for what is no built-in kind."""
+    kind = "".join(part.capitalize() for part in name.split("_"))
+    return kind if kind in _built_in() else ""
+
+
+def _parts(handlers: Sequence[KopfHandler], reconciler: str) -> Iterator[Part]:
+    taken = {*_TAKEN, reconciler}
+    for group in by_function(handlers):
+        plain_name = re.sub(r"\W+", "_", group[0].place.name.rpartition(".")[2]).strip("_") or "handler"
+        name = plain_name if plain_name.isidentifier() and plain_name.isascii() else f"handler_{plain_name}"
+        name = name if name.isascii() and name.isidentifier() else "handler"
+        candidates = [name, *(f"{name}_{number}" for number in range(2, len(handlers) + 3))]
+        free = next(one for one in candidates if one not in taken and not keyword.iskeyword(one))
+        taken.add(free)
+        yield Part(free, group)
+
+
+def settings_lines(operator: KopfOperator) -> Sequence[str]:
+    """Each setting and what it becomes, a line each."""
+    return [f"- `{one.name}` ({one.place}): {plain(row_of_setting(one).words)}" for one in operator.settings]

@@ -1,0 +1,259 @@
+"""The modules of a draft as source."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from reconcile.adoption.kopf_draft import HELD_SECONDS, Draft, Part, settings_lines
+
+
+def modules_of(draft: Draft, name: str) -> Mapping[str, str]:
+    """The texts of the draft by their paths; `name` is that of the operator."""
+    package = draft.package
+    files = {
+        f"{package}/__main__.py": _main(draft),
+        f"{package}/reconciler.py": _reconciler(draft, name),
+        f"tests/test_{package}.py": _tests(draft),
+        "MOVING.md": _moving(draft),
+    }
+    if draft.admits:
+        files[f"{package}/admission.py"] = _admission(draft)
+    return files
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _function(head: str, part: Part, *body: str) -> Iterator[str]:
+    yield from ("", "", head, part.docstring(), *(f"    {line}" for line in body))
+
+
+def _reconciler(draft: Draft, name: str) -> str:
+    kind = draft.kind
+    names = {"Context", "Controller", "Manager", "Predecessor"}
+    names |= {"Result"} if draft.cleanups else set()
+    names |= {"Deleted"} if draft.forgetting else set()
+    names |= {"Background"} if draft.daemons else set()
+    names |= {"Index"} if draft.indexes else set()
+    kinds = sorted({*draft.owned, *(of for _, of in draft.indexes.values())} - {kind})
+    lines = [
+        f'"""The reconciler for each {kind}: a draft from the handlers of an operator on kopf.',
+        "",
+        "A function here takes the place of each function there. Fill in one after the other, and delete",
+        "what its docstring says when that is done. Runs come at every start and after every change: look",
+        "at what exists, and do what is missing.",
+        '"""',
+        "",
+        *(["import anyio"] if draft.daemons else []),
+        f"from reconcile import {', '.join(sorted(names))}",
+        *([f"from reconcile.kinds import {', '.join(kinds)}"] if kinds else []),
+        "",
+        *([f"from {draft.package}.admission import admission"] if draft.admits else []),
+        f"from {draft.package}.models import {kind}",
+    ]
+    for part in draft.reconciled:
+        head = f"async def {part.name}(ctx: Context[{kind}]) -> None:"
+        lines += _function(head, part, f'ctx.log.debug("to be written", part="{part.name}")')
+    lines += ["", "", f"async def {draft.reconciler}(ctx: Context[{kind}]) -> None:"]
+    lines += ['    """Bring one object to its desired state."""']
+    lines += [f"    await {part.name}(ctx)" for part in draft.reconciled]
+    if not draft.reconciled:
+        lines += [f'    ctx.log.debug("to be written", part="{draft.reconciler}")']
+    for part in (*draft.cleanups, *draft.forgetting, *draft.daemons):
+        lines += _other(draft, part)
+    lines += _joined(draft)
+    for part, of in draft.indexes.values():
+        head = f"def {part.name}({of.lower()}: {of}) -> str | None:"
+        lines += _function(head, part, "return None  # to be written: what it is found by")
+    lines += ["", "", "controller = Controller(", f"    {kind},", f"    {draft.reconciler},"]
+    lines += [f"    {option}," for option in _options(draft, name)]
+    lines += [")", f'manager = Manager(controller, name="{name}")']
+    return _text(lines)
+
+
+def _other(draft: Draft, part: Part) -> Iterator[str]:
+    """A function that is called beside the reconciler."""
+    kind = draft.kind
+    if part in draft.cleanups:
+        yield from _function(
+            f"async def {part.name}(ctx: Context[{kind}]) -> Result | None:",
+            part,
+            f'ctx.log.warning("a cleanup is to be written, so the object stays", part="{part.name}")',
+            f"return Result(requeue_after={HELD_SECONDS})  # None when all is undone: the object goes then",
+        )
+    elif part in draft.forgetting:
+        head = f"async def {part.name}(gone: Deleted[{kind}]) -> None:"
+        yield from _function(head, part, "assert gone.object  # to be written")
+    else:
+        yield from _function(
+            f"async def {part.name}(task: Background[{kind}]) -> None:",
+            part,
+            "await anyio.sleep_forever()  # to be written: wait for a change, then",
+            f'task.trigger("{part.name}")',
+        )
+
+
+def _joined(draft: Draft) -> Iterator[str]:
+    """Where there are several functions for one option, the one that calls them."""
+    kind = draft.kind
+    if len(draft.cleanups) > 1:
+        yield from ("", "", f"async def cleanup(ctx: Context[{kind}]) -> Result | None:")
+        yield '    """Undo what was made for the object: it stays until no part asks for another run."""'
+        calls = ", ".join(f"await {part.name}(ctx)" for part in draft.cleanups)
+        yield f"    results = [{calls}]"
+        yield "    return next((result for result in results if result is not None), None)"
+    if len(draft.forgetting) > 1:
+        yield from ("", "", f"async def on_deleted(gone: Deleted[{kind}]) -> None:")
+        yield '    """Called with the last state of an object that is gone."""'
+        yield from (f"    await {part.name}(gone)" for part in draft.forgetting)
+    if len(draft.daemons) > 1:
+        yield from ("", "", f"async def background(task: Background[{kind}]) -> None:")
+        yield '    """Lives as long as its object."""'
+        yield "    async with anyio.create_task_group() as group:"
+        yield from (f"        group.start_soon({part.name}, task)" for part in draft.daemons)
+
+
+def _options(draft: Draft, name: str) -> Iterator[str]:
+    for option, parts in (
+        ("cleanup", draft.cleanups),
+        ("on_deleted", draft.forgetting),
+        ("background", draft.daemons),
+    ):
+        if parts:
+            yield f"{option}={parts[0].name if len(parts) == 1 else option}"
+    if draft.owned:
+        yield f"owns=[{', '.join(draft.owned)}]"
+    others = sorted({of for _, of in draft.indexes.values()} - {draft.kind, *draft.owned})
+    if others:
+        yield f"reads=[{', '.join(others)}]"
+    if draft.indexes:
+        entries = ", ".join(f'"{key}": Index({of}, {part.name})' for key, (part, of) in draft.indexes.items())
+        yield f"indexes={{{entries}}}"
+    if draft.every is not None:
+        yield f"every={draft.every}"
+    if draft.selector:
+        yield f'selector="{draft.selector}"'
+    if draft.admits:
+        yield "admission=admission"
+    yield f'predecessor=Predecessor("{name} on kopf", deployments=("{name}",))'
+    yield f'former_finalizers=["{draft.finalizer}"]'
+
+
+def _admission(draft: Draft) -> str:
+    kind = draft.kind
+    names = ["Admission", "AdmissionRequest", *(["Refusal"] if draft.refusing else [])]
+    lines = [
+        f'"""What happens to a {kind} before it is stored: pure functions, a draft."""',
+        "",
+        *(["from collections.abc import Iterator", ""] if draft.refusing else []),
+        f"from reconcile.webhooks import {', '.join(names)}",
+        "",
+        f"from {draft.package}.models import {kind}",
+    ]
+    for part in draft.completing:
+        head = f"def {part.name}(wanted: {kind}, request: AdmissionRequest) -> {kind}:"
+        lines += _function(head, part, "return wanted  # to be written")
+    for part in draft.refusing:
+        head = f"def {part.name}(wanted: {kind}, old: {kind} | None, request: AdmissionRequest)"
+        lines += _function(f"{head} -> Iterator[Refusal]:", part, "yield from ()  # to be written")
+    options = []
+    if draft.completing:
+        lines += ["", "", f"def defaults(wanted: {kind}, request: AdmissionRequest) -> {kind}:"]
+        lines += ['    """The object as it should be stored."""']
+        lines += [f"    wanted = {part.name}(wanted, request)" for part in draft.completing]
+        lines += ["    return wanted"]
+        options.append("defaults=defaults")
+    if draft.refusing:
+        head = f"def refuses(wanted: {kind}, old: {kind} | None, request: AdmissionRequest)"
+        lines += ["", "", f"{head} -> Iterator[Refusal]:", '    """Why a write is refused."""']
+        lines += [f"    yield from {part.name}(wanted, old, request)" for part in draft.refusing]
+        options.append("refuses=refuses")
+    lines += ["", "", f"admission = Admission({kind}, {', '.join(options)})"]
+    return _text(lines)
+
+
+def _main(draft: Draft) -> str:
+    before = [part for part in draft.activities if "kopf.on.cleanup" not in part.decorators]
+    after = [part for part in draft.activities if part not in before]
+    lines = [
+        f'"""Runs the operator: `python -m {draft.package}`, as `reconcile run {draft.package}` does."""',
+        "",
+        "import anyio",
+        "",
+        f"from {draft.package} import manager",
+    ]
+    for part in (*before, *after):
+        lines += _function(f"def {part.name}() -> None:", part)
+    lines += ["", "", "def main() -> None:", '    """Run until a signal."""']
+    lines += [f"    {part.name}()" for part in before]
+    lines += ["    anyio.run(manager.run)"]
+    lines += [f"    {part.name}()" for part in after]
+    lines += ["", "", 'if __name__ == "__main__":', "    main()"]
+    return _text(lines)
+
+
+def _tests(draft: Draft) -> str:
+    return f'''"""The operator's tests: the real client on a real API server in this process."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from reconcile.models import definition_of
+from reconcile.testing import Apply, FakeClient, Scenario, run_once, sweep
+
+from {draft.package}.models import {draft.kind}
+from {draft.package}.reconciler import controller
+
+SAMPLE: dict[str, Any] = yaml.safe_load((Path(__file__).parents[1] / "sample.yaml").read_text())
+KEY = "/".join(filter(None, (SAMPLE["metadata"].get("namespace"), SAMPLE["metadata"]["name"])))
+STORY = Scenario(controllers=lambda: controller, steps=[Apply(SAMPLE)])
+
+
+async def test_an_object_converges() -> None:
+    client = FakeClient(definition_of({draft.kind}), SAMPLE)
+    assert (await run_once(controller, KEY, client)).error is None
+    assert (await run_once(controller, KEY, client)).writes == []
+
+
+def test_it_survives_every_fault() -> None:
+    """Every crash, lost answer and late event leads to the same end state."""
+    sweep(STORY)
+'''
+
+
+def _moving(draft: Draft) -> str:
+    lines = [
+        "# From kopf",
+        "",
+        f"Drafted from {', '.join(draft.operator.modules)} (kopf {draft.operator.version}).",
+        "Where each function went:",
+        "",
+        "| on kopf | here |",
+        "|---|---|",
+    ]
+    for part in draft.parts:
+        if part not in draft.left:
+            lines.append(f"| {part.place} | `{part.name}` in `{_file(draft, part)}` |")
+    for part in draft.left:
+        kind = draft.owned_by(part)
+        owned = f"`owns=[{kind}]` of the controller, or `watches=` where they are not its children"
+        lines.append(f"| {part.place} | {owned if kind else f'not drafted: it is for {_resources(part)}'} |")
+    if draft.operator.settings:
+        lines += ["", "Settings:", "", *settings_lines(draft.operator)]
+    lines += [
+        "",
+        "Before the switch: check the names in `predecessor=` of the controller. A cleanup that is not",
+        "written keeps its objects. `reconcile run --dry-run` shows what would be written.",
+    ]
+    return _text(lines)
+
+
+def _file(draft: Draft, part: Part) -> str:
+    if part in draft.activities:
+        return f"{draft.package}/__main__.py"
+    admits = part in (*draft.refusing, *draft.completing)
+    return f"{draft.package}/{'admission' if admits else 'reconciler'}.py"
+
+
+def _resources(part: Part) -> str:
+    return ", ".join(dict.fromkeys(str(one.selector) for one in part.handlers))

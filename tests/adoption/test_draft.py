@@ -1,0 +1,201 @@
+"""The operator that is drafted from one on kopf."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from reconcile import Controller
+from reconcile.adoption.kopf_draft import Draft
+from reconcile.adoption.kopf_draft_modules import modules_of
+from reconcile.adoption.kopf_handlers import ResourceNames
+from reconcile.adoption.kopf_modules import read_operator
+from reconcile.commands.main import reconcile
+from reconcile.models import definition_of
+from reconcile.testing import FakeClient, run_once
+from tests.commands.helpers import complaint
+
+ROOT = Path(__file__).parents[2]
+SITES = str(Path(__file__).with_name("kopf_sites.py"))
+NAMES = ResourceNames("example.com", ["v1"], "Site", "sites", "site")
+SPEC = {"type": "object", "properties": {"image": {"type": "string"}, "size": {"type": "integer"}}}
+STATUS = {"type": "object", "properties": {"ready": {"type": "integer"}}}
+DEFINITION: Mapping[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "sites.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Site", "plural": "sites", "singular": "site", "listKind": "SiteList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": STATUS}}
+                },
+            }
+        ],
+    },
+}
+HELD = """
+import kopf
+
+@kopf.on.create("sites", labels={"tier": "web", "old": kopf.ABSENT})
+def controller(**_):
+    '''Ends in a quote and a \\\\ and three: \"\"\" "'''
+
+@kopf.on.delete("sites", labels={"tier": "web", "old": kopf.ABSENT})
+def reconcile_site(**_): ...
+
+@kopf.on.delete("sites", labels={"tier": "web", "old": kopf.ABSENT})
+def cleanup(**_): ...
+
+kopf.on.resume("sites", id="one", labels={"tier": "web", "old": kopf.ABSENT})(lambda **_: None)
+
+@kopf.daemon("sites", labels={"tier": "web", "old": kopf.ABSENT})
+async def follow(**_): ...
+
+@kopf.daemon("sites", labels={"tier": "web", "old": kopf.ABSENT})
+async def listen(**_): ...
+"""
+
+
+@pytest.fixture(scope="module")
+def drafted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with two drafts: `sites-moved`, of each decorator, and `sites-held`, of cleanups."""
+    home = tmp_path_factory.mktemp("drafts")
+    (home / "crd.yaml").write_text(yaml.safe_dump(dict(DEFINITION)))
+    (home / "held.py").write_text(HELD)
+    modules, path = set(sys.modules), list(sys.path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(home)
+        patched.setattr("reconcile.commands.adopt_draft.wheel", lambda: None)
+        for name, file in (("sites-moved", SITES), ("sites-held", "held.py")):
+            done = CliRunner().invoke(reconcile, ["adopt", "kopf", "draft", name, file, "--crd", "crd.yaml"])
+            assert done.exit_code == 0, done.exception
+            sys.path.insert(0, str(home / name))
+        yield home
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if name.startswith(("_read_", "sites_moved", "sites_held")):
+            del sys.modules[name]
+
+
+def controller_of(package: str) -> Controller[Any]:
+    value = importlib.import_module(f"{package}.reconciler").controller
+    assert isinstance(value, Controller)
+    return value
+
+
+@pytest.mark.timeout(180)
+def test_drafts_pass_mypy_strict(drafted: Path) -> None:
+    names = ("sites-moved", "sites-held")
+    files = [f"{name}/{part}" for name in names for part in (name.replace("-", "_"), "tests")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", *files],
+        cwd=drafted,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+    assert "no issues found in 11 source files" in done.stdout, done.stdout
+
+
+async def test_a_draft_passes_its_own_tests(drafted: Path) -> None:
+    spec = spec_from_file_location("sites_moved_tests", drafted / "sites-moved/tests/test_sites_moved.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tests = module_from_spec(spec)
+    spec.loader.exec_module(tests)
+    await tests.test_an_object_converges()
+    await anyio.to_thread.run_sync(tests.test_it_survives_every_fault)
+
+
+def test_each_handler_has_a_place_or_is_named_as_one_without(drafted: Path) -> None:
+    moving = (drafted / "sites-moved" / "MOVING.md").read_text()
+    rows = dict(line.strip("| ").split(" | ") for line in moving.splitlines() if line.startswith("| "))
+    went = {where.split(",")[0]: here for where, here in rows.items()}
+    assert went["keep"] == "`keep` in `sites_moved/reconciler.py`"
+    assert went["check"] == "`check` in `sites_moved/admission.py`"
+    assert went["configure"] == "`configure` in `sites_moved/__main__.py`"
+    assert went["follow"].startswith("`owns=[Pod]`")
+    assert went["apart"] == "not drafted: it is for category all"
+    operator = read_operator([SITES], [])
+    assert {one.place.name for one in operator.handlers} == {*went} - {"on kopf", "---"}
+
+
+def test_the_controller_follows_from_the_handlers(drafted: Path) -> None:
+    controller = controller_of("sites_moved")
+    assert controller.every == 30
+    assert [kind.__name__ for kind in controller.owns] == ["ConfigMap", "Pod"]
+    assert list(controller.indexes) == ["by-site"]
+    assert controller.former_finalizers == ("example.com/sites",)
+    assert controller.cleanup is None
+    assert controller.on_deleted is not None
+    assert controller.background is not None
+    assert [one.refuses is not None and one.defaults is not None for one in controller.admission] == [True]
+
+
+def test_labels_that_all_handlers_ask_for_become_the_selector(drafted: Path) -> None:
+    assert controller_of("sites_held").selector == "tier=web,!old"
+    assert controller_of("sites_moved").selector is None
+
+
+async def test_a_cleanup_that_is_not_written_keeps_its_object(drafted: Path) -> None:
+    controller = controller_of("sites_held")
+    metadata = {
+        "name": "web",
+        "namespace": "default",
+        "labels": {"tier": "web"},
+        "finalizers": ["kopf.zalando.org/KopfFinalizerMarker"],
+    }
+    site = {"apiVersion": "example.com/v1", "kind": "Site", "metadata": metadata}
+    client = FakeClient(definition_of(controller.kind), site)
+    await client.delete(await client.get(controller.kind, "web", "default"))
+    done = await run_once(controller, "default/web", client)
+    assert done.error is None
+    assert done.result is not None
+    assert done.result.wants_run
+    kept = await client.get(controller.kind, "web", "default")
+    assert kept.metadata.finalizers
+
+
+def test_an_existing_folder_is_left_alone(
+    drafted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(drafted)
+    before = {file: file.read_bytes() for file in drafted.rglob("*.py")}
+    said = complaint(capsys, "adopt", "kopf", "draft", "sites-held", "held.py", "--crd", "crd.yaml")
+    assert said.startswith("error: sites-held already exists: ")
+    assert {file: file.read_bytes() for file in drafted.rglob("*.py")} == before
+
+
+def test_a_definition_that_no_handler_is_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "on_pods.py").write_text("import kopf\n@kopf.on.event('pods')\ndef follow(**_): ...\n")
+    (tmp_path / "crd.yaml").write_text(yaml.safe_dump(dict(DEFINITION)))
+    monkeypatch.chdir(tmp_path)
+    said = complaint(capsys, "adopt", "kopf", "draft", "sites-none", "on_pods.py", "--crd", "crd.yaml")
+    assert said.startswith("error: no handler is for sites.example.com: ")
+    assert not (tmp_path / "sites-none").exists()
+
+
+def test_the_same_operator_gives_the_same_draft() -> None:
+    first, second = (
+        modules_of(Draft("sites", "Site", read_operator([SITES], []), NAMES), "sites") for _ in range(2)
+    )
+    assert first == second
