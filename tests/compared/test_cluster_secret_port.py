@@ -33,7 +33,8 @@ async def test_cluster_secrets_created_under_kopf_are_taken_over_by_the_port(
 
         async def of_ours() -> bool:
             found = await client.get(ClusterSecret, "port")
-            return any(one.type == "Ready" and one.status == "True" for one in found.status.conditions)
+            ready = any(one.type == "Ready" and one.status == "True" for one in found.status.conditions)
+            return ready and not found.metadata.annotations
 
         async def gone() -> bool:
             return await client.find(ClusterSecret, "port") is None

@@ -30,6 +30,7 @@ from reconcile.owners import controller_of
 
 CREATED_BY = ("clustersecret.io/created-by", "ClusterSecrets")
 """The annotation of copies, the original's and ours."""
+KOPF = "kopf.zalando.org/"
 KEPT = "clustersecret.io"
 """Labels and annotations that begin so are the original's, and stay on its copies."""
 
@@ -180,6 +181,7 @@ class Sharing:
         ctx.condition("Ready", reason == "Copied", reason=reason, message=", ".join([*failed] or taken))
         if failed:
             raise ExceptionGroup("copies could not be written", [*failed.values()])
+        await forget_kopf(ctx)
 
     def _may_write(self, shared: ClusterSecret, stands: Secret | None) -> bool:
         if stands is None or is_copy(shared, stands):
@@ -203,12 +205,19 @@ class Sharing:
             },
             annotations={
                 **marks_on(before.annotations),
-                **without(shared.metadata.annotations, ("kopf.zalando.org", "kubectl.kubernetes.io")),
+                **without(shared.metadata.annotations, (KOPF, "kubectl.kubernetes.io")),
                 CREATED_BY[0]: CREATED_BY[1],
             },
         )
         copy = Intent(Secret, metadata=metadata, type=shared.type, data=data)
         await ctx.apply(copy, adopt=stands is not None)  # not one that has appeared meanwhile
+
+
+async def forget_kopf(ctx: Context[ClusterSecret]) -> None:
+    """Remove the annotations in which kopf keeps its state, with a copy of the data. Needed once."""
+    left = {name: None for name in ctx.object.metadata.annotations if name.startswith(KOPF)}
+    if left:
+        await ctx.client.raw.merge(ctx.object, {"metadata": {"annotations": left}})
 
 
 async def named(ctx: Context[ClusterSecret]) -> Sequence[Secret]:
@@ -242,7 +251,7 @@ def cluster_secrets(settings: Settings = Settings()) -> Controller[ClusterSecret
         predecessor=Predecessor(
             "ClusterSecret on kopf", deployments=("clustersecret",), images=("clustersecret/clustersecret",)
         ),
-        former_finalizers=["kopf.zalando.org/KopfFinalizerMarker"],
+        former_finalizers=[f"{KOPF}KopfFinalizerMarker"],
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from clustersecrets import (
     CREATED_BY,
+    KOPF,
     ClusterSecret,
     ClusterSecretStatus,
     Settings,
@@ -24,7 +25,7 @@ from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, World, 
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None  # of the sweep; 0: all
 MANIFESTS = Path(__file__).parent / "manifests"
-KOPF = "kopf.zalando.org/KopfFinalizerMarker"
+HANDLED = f"{KOPF}last-handled-configuration"
 OURS = cluster_secrets()
 DATA = {"tls.crt": "MQ=="}
 SHARED = ClusterSecret(
@@ -192,7 +193,9 @@ async def test_a_source_is_never_written_even_if_its_namespace_is_chosen_and_sec
 
 def as_kopf_left(**changes: Any) -> ClusterSecret:
     status = ClusterSecretStatus(create_fn=Synced(("web-a", "web-b", "other")))
-    return SHARED.replace(status=status, **changes).with_metadata(finalizers=(KOPF,))
+    return SHARED.replace(status=status, **changes).with_metadata(
+        finalizers=(f"{KOPF}KopfFinalizerMarker",), annotations={HANDLED: '{"data": {}}', "team": "web"}
+    )
 
 
 async def test_copies_of_the_original_are_taken_over_and_not_made_anew() -> None:
@@ -210,7 +213,18 @@ async def test_copies_of_the_original_are_taken_over_and_not_made_anew() -> None
     shared = await client.get(ClusterSecret, "tls")
     assert [(one.data, is_owned(one, shared)) for one in copies] == [(DATA, True)] * 2
     assert shared.metadata.finalizers == (OURS.finalizer,)
+    assert shared.metadata.annotations == {"team": "web"}
     assert (await run_once(OURS, left, client)).writes == []
+
+
+async def test_the_copy_of_the_data_that_kopf_keeps_stays_until_a_run_has_succeeded() -> None:
+    left = as_kopf_left(match_namespace=("*",))
+    client = a_cluster(left, old_copy("web-a"))
+    await run_once(OURS, left, client)
+    assert HANDLED in (await client.get(ClusterSecret, "tls")).metadata.annotations
+    await client.modify(ClusterSecret, "tls", "", lambda found: found.replace(match_namespace=("web-a",)))
+    await run_once(OURS, left, client)
+    assert HANDLED not in (await client.get(ClusterSecret, "tls")).metadata.annotations
 
 
 async def test_what_other_programs_read_from_the_status_of_the_original_stays_where_it_was() -> None:
