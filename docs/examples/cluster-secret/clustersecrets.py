@@ -192,7 +192,8 @@ class Sharing:
         self, ctx: Context[ClusterSecret], space: str, data: Mapping[str, str], stands: Secret | None
     ) -> None:
         shared, before = ctx.object, ObjectMeta() if stands is None else stands.metadata
-        if stands is not None and (stands.immutable or (stands.type or "Opaque") != shared.type):
+        kind = shared.type or "Opaque"  # a server makes Opaque of an empty one too
+        if stands is not None and (stands.immutable or (stands.type or "Opaque") != kind):
             await ctx.delete(stands)  # its type, or its data, can never be changed
         elif stands is not None and (surplus := stands.data.keys() - data.keys()):
             await ctx.client.raw.merge(stands, {"data": dict.fromkeys(surplus)})
@@ -209,7 +210,7 @@ class Sharing:
                 CREATED_BY[0]: CREATED_BY[1],
             },
         )
-        copy = Intent(Secret, metadata=metadata, type=shared.type, data=data)
+        copy = Intent(Secret, metadata=metadata, type=kind, data=data)
         await ctx.apply(copy, adopt=stands is not None)  # not one that has appeared meanwhile
 
 

@@ -21,7 +21,18 @@ from reconcile import ObjectMeta
 from reconcile.kinds import ConfigMap, Namespace, NamespaceStatus, Secret
 from reconcile.models import unstructured_kind
 from reconcile.owners import is_owned, with_owner
-from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, World, run_once, sweep
+from reconcile.testing import (
+    Apply,
+    Delete,
+    Edit,
+    FakeClient,
+    Scenario,
+    World,
+    explore,
+    run_once,
+    sweep,
+    transitions,
+)
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None  # of the sweep; 0: all
 MANIFESTS = Path(__file__).parent / "manifests"
@@ -283,3 +294,30 @@ def test_a_cluster_secret_survives_every_fault(first: ClusterSecret) -> None:
         invariants=[copies_are_where_they_shall_be],
     )
     print(sweep(scenario, most=RUNS))
+
+
+SMALL = Scenario(
+    controllers=cluster_secrets,
+    objects=[*map(namespace, ("web-a", "other", "vault")), secret("vault", "origin", data=DATA)],
+    steps=[
+        Apply(SHARED.replace(data=of("origin"))),
+        Edit((ClusterSecret, "tls"), {"matchNamespace": ["other"]}),
+        Delete((ClusterSecret, "tls")),
+    ],
+    invariants=[copies_are_where_they_shall_be],
+)
+
+
+def test_a_cluster_secret_survives_every_order_of_what_happens_with_a_crash() -> None:
+    print(explore(SMALL, objects=5))
+
+
+def test_every_change_of_a_cluster_secret_is_carried_out() -> None:
+    print(transitions(SMALL))
+
+
+async def test_an_empty_type_is_opaque_and_makes_no_copy_anew() -> None:
+    shared = SHARED.replace(type="")
+    client = a_cluster(shared)
+    await run_once(OURS, shared, client)
+    assert (await run_once(OURS, shared, client)).writes == []
