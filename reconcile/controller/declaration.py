@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -31,6 +31,7 @@ from reconcile.controller.sources import Source, Start, Synced, as_source
 from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.tombstones import OnDeleted
 from reconcile.models import LabelSelector, Object, kind_of
+from reconcile.predecessors import FIELD_MANAGERS, KopfTraces
 from reconcile.predicates import Predicate, as_predicate
 from reconcile.runs.run_request import Named, Request, Result
 from reconcile.storms import Storms
@@ -126,13 +127,49 @@ class Predecessor:
     """An operator that a controller replaces, and how a cluster shows that it is at work.
 
     `leases` and `deployments` are names, in any namespace; `images` are parts of the names of its containers'
-    images. A recent status of the kind by another writer counts too.
+    images. A recent status of the kind by another writer counts too. `traces` are the names under which an
+    operator on kopf works; `Predecessor.kopf` makes them.
     """
 
     name: str
     leases: tuple[str, ...] = ()
     deployments: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
+    traces: KopfTraces | None = None
+    unfinished: Literal["hold", "run"] = "hold"
+
+    @classmethod
+    def kopf(
+        cls,
+        name: str,
+        *,
+        deployments: "str | Iterable[str]" = (),
+        images: "str | Iterable[str]" = (),
+        peering: str = "default",
+        prefix: str = KopfTraces().prefix,
+        finalizer: str = KopfTraces().finalizer,
+        field_managers: "str | Iterable[str]" = FIELD_MANAGERS,
+        unfinished: Literal["hold", "run"] = "hold",
+    ) -> "Predecessor":
+        """An operator on kopf; all names but its own have kopf's defaults.
+
+        A live entry in the peering object of that name counts as being at work; empty: the operator runs
+        `--standalone`. `finalizer` counts among the former finalizers, so it gives way to the controller's
+        in one write. After the first good run for an object, kopf's annotations under `prefix` and its part
+        of the status go, with the copy of the spec that they hold. What handlers returned
+        (`status.<handler>`) stays: others may read it. `field_managers` are those of its writes: their recent
+        writes do not count where Deployments, images or a peering object show whether it is at work.
+
+        An object that a handler of creation began and did not finish is held: it fails with `HalfCreated`
+        until somebody has seen to it. `unfinished="run"` is for reconcilers that find whatever such a handler
+        made outside of the cluster. Raises ValueError for names that cannot be kopf's.
+        """
+        traces = KopfTraces(prefix, finalizer, peering, field_managers=_names(field_managers))
+        check_former_finalizers((finalizer,))
+        check_finalizer(f"{prefix}/kopf-managed")
+        if unfinished not in ("hold", "run"):
+            raise ValueError(f"unfinished={unfinished!r}: expected 'hold' or 'run'")
+        return cls(name, (), _names(deployments), _names(images), traces, unfinished)
 
 
 def _former(names: "str | Iterable[str]") -> tuple[str, ...]:
@@ -237,7 +274,7 @@ class Controller(_Options[T]):
     wait no longer than their poll: `Backoff(base=1, limit=300)`.
 
     `predecessor` names the operator that kept the kind before: where that is at work, managers do not start
-    (option `take_over`).
+    (option `take_over`). What an operator on kopf left on objects is taken over (`Predecessor.kopf`).
 
     `storms` sets the treatment of objects whose runs keep waking themselves (see `Storms`).
 
@@ -323,7 +360,9 @@ class Controller(_Options[T]):
     @cached_property
     def finalizers(self) -> Sequence[str]:
         """The finalizers that hold objects for it: its own, if it has `cleanup`, and the former ones."""
-        return (self.finalizer, *self.former_finalizers) if self.finalizer else self.former_finalizers
+        traces = None if self.predecessor is None else self.predecessor.traces
+        former = *self.former_finalizers, *(() if traces is None else (traces.finalizer,))
+        return tuple(dict.fromkeys((self.finalizer, *former) if self.finalizer else former))
 
     @cached_property
     def labels(self) -> Sequence[Requirement]:

@@ -13,6 +13,7 @@ from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of
 from reconcile.models.objects import status_part
 from reconcile.models.versions import is_custom
+from reconcile.predecessors import PEERINGS
 
 
 @frozen
@@ -113,6 +114,8 @@ def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[
         permissions.append(Permission("coordination.k8s.io", "leases", ("list",)))
     if any(predecessor.deployments or predecessor.images for predecessor in predecessors):
         permissions.append(Permission("apps", "deployments", ("list",)))
+    if any(predecessor.traces is not None and predecessor.traces.peering for predecessor in predecessors):
+        permissions += [Permission(peering.group, peering.plural, ("list",)) for peering in PEERINGS]
     return permissions
 
 

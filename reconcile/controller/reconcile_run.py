@@ -24,10 +24,11 @@ from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
 from reconcile.controller.declared_writes import DeclaredWrites, Undeclared
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.held_buckets import HeldBuckets, HeldRun, HeldRuns
+from reconcile.controller.kopf_takeover import KopfTakeover
 from reconcile.controller.rehearsals import dry, dry_elsewhere
 from reconcile.controller.run_observer import RunObserver
 from reconcile.controller.run_output import RunOutput
-from reconcile.controller.run_result import ReconcileTimeout, RunResult, all_are
+from reconcile.controller.run_result import ReconcileTimeout, RunResult, all_are, checked_result
 from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.takeover_selection import TakeoverSelection
 from reconcile.controller.tombstones import Tombstones
@@ -241,7 +242,7 @@ class RunExecutor(Generic[T]):
     async def call(self, function: Any, context: Context[T]) -> Result | None:
         """Call a function of the author: an `async def` here, a plain one in a thread."""
         if function not in self._plain:
-            return _checked(await function(context), function)
+            return checked_result(await function(context), function)
         try:
             answer = await self.blocking.call_with_loop(
                 lambda ask: function(SyncContext(context, ask)), context.log
@@ -254,7 +255,7 @@ class RunExecutor(Generic[T]):
             raise TerminalError(
                 f"{name_of(function)} is a plain function that returns something to await: use `async def`"
             )
-        return _checked(answer, function)
+        return checked_result(answer, function)
 
     def client_elsewhere(self, request: Request, client: Client, cluster: str) -> Client:
         """The client of another cluster, for the run of `client`: bound to the same key and its secrets."""
@@ -331,6 +332,14 @@ class ReconcileRun(Generic[T]):
         controller = executor.controller
         if snapshot.terminating:
             return await self._clean_up(snapshot, deadline)
+        takeover = await KopfTakeover.of(controller, self.client, snapshot, executor.recorder)
+        result = await self._carry_out(snapshot, deadline)
+        if takeover is not None:
+            await takeover.finish()
+        return result
+
+    async def _carry_out(self, snapshot: Snapshot, deadline: float) -> Result:
+        executor, controller = self.executor, self.executor.controller
         # The finalizer goes on before the author's function makes anything that a cleanup would have to find.
         if controller.finalizers:
             # The present finalizer replaces the former ones.
@@ -488,10 +497,3 @@ class ReconcileRun(Generic[T]):
         guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         patch = {"metadata": {"finalizers": list(finalizers)}}
         return await self.client.raw.patch(self.executor.resource, snapshot.key, patch, guard=guard)
-
-
-def _checked(result: Any, function: Any) -> Result | None:
-    """The author's result. Another value is terminal: a retry would return the same."""
-    if result is None or isinstance(result, Result):
-        return result
-    raise TerminalError(f"{name_of(function)} returned {type(result).__name__}: expected a Result or None")

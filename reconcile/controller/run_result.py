@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from traceback import format_exception
-from typing import Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
 from informers.cancellation import leaf_errors
+from informers.functions import name_of
 from reconcile.client import redaction
 from reconcile.models import DecodeError
 from reconcile.runs.run_failures import LoggedFailure, Member, described, identity_of, members_of, place_text
@@ -95,3 +96,10 @@ class RunResult:
 def all_are(error: BaseException, *kinds: type[Exception]) -> bool:
     """Whether an error is of these kinds; of a group, each member."""
     return all(isinstance(leaf, kinds) for leaf in leaf_errors(error))
+
+
+def checked_result(result: Any, function: Any) -> Result | None:
+    """The author's result. Raises TerminalError for another value: a retry would return the same."""
+    if result is None or isinstance(result, Result):
+        return result
+    raise TerminalError(f"{name_of(function)} returned {type(result).__name__}: expected a Result or None")

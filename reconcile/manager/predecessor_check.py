@@ -19,6 +19,7 @@ from reconcile.client.sender import Sender
 from reconcile.controller.declaration import Controller, Predecessor
 from reconcile.manager.option_list import ManagerOptions, followed_namespaces
 from reconcile.models import kind_of
+from reconcile.predecessors import PEERINGS, KopfTraces, peers_in
 
 RECENT_SECONDS = 600.0
 """A field manager that wrote a status within this time is active."""
@@ -26,6 +27,8 @@ LEASE_SECONDS = 60.0
 """The holder of a Lease is active if it renewed within this time, or within the duration if that is longer.
 """
 PAGE = 500
+IDENTITY = 200
+"""How many characters of a peer's identity are shown: whoever may write a peering object chooses it."""
 
 _log = get_logger("reconcile")
 
@@ -57,6 +60,7 @@ class _TraceMetadata(msgspec.Struct, rename="camel"):
 class _PredecessorTrace(msgspec.Struct):
     metadata: _TraceMetadata
     spec: dict[str, Any] = {}
+    status: Any = None
 
 
 _decode_trace = msgspec.json.Decoder(_PredecessorTrace).decode
@@ -81,9 +85,15 @@ class PredecessorCheck:
             if predecessor is None:
                 continue
             resource = kind_of(controller.kind).resource
-            found = ""
+            known, found = own, ""
+            if predecessor.traces is not None:
+                signs, found = await self._peer(predecessor.traces)
+                # What kopf wrote last says less than its own sign of life: an operator that has ended would
+                # count as active for minutes, and nobody would keep the objects meanwhile.
+                if signs or predecessor.deployments or predecessor.images:
+                    known = own.union(predecessor.traces.field_managers)
             for namespace in self.namespaces or ("",):
-                found = found or await self._status_writer(resource.path(namespace), own)
+                found = found or await self._status_writer(resource.path(namespace), known)
             found = found or await self._lease(predecessor) or await self._deployment(predecessor)
             if found:
                 raise PredecessorActive(controller.name, predecessor, resource.name, found)
@@ -98,6 +108,22 @@ class PredecessorCheck:
                     when = self._ago(entry.time)
                     return f"field manager {entry.manager!r} wrote the status of {name} {when}"
         return ""
+
+    async def _peer(self, traces: KopfTraces) -> tuple[bool, str]:
+        """Whether there is a peering object of that name, and the sign of a peer that is alive."""
+        now, signs = self.clock.now(), False
+        for peering in PEERINGS if traces.peering else ():
+            for namespace in (self.namespaces if peering.namespaced else ()) or ("",):
+                async for item in self._items(peering.path(namespace), {}):
+                    if item.metadata.name != traces.peering:
+                        continue
+                    signs = True
+                    for peer in peers_in({"status": item.status}):
+                        if peer.is_alive(now):
+                            left = f"{peer.seconds_left(now):.0f} s"
+                            where = f"{peering.kind} {traces.peering!r}"
+                            return True, f"peer {peer.identity[:IDENTITY]!r} in {where} is alive for {left}"
+        return signs, ""
 
     async def _lease(self, predecessor: Predecessor) -> str:
         if not predecessor.leases:

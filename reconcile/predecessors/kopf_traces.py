@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from reconcile.predecessors.kopf_progress import (
     HandlerProgress,
@@ -63,7 +63,7 @@ class KopfTraces:
     finalizer: str = FINALIZER
     peering: str = PEERING
     status_field: str = "kopf"
-    field_managers: tuple[str, ...] = field(default=FIELD_MANAGERS, converter=tuple)
+    field_managers: tuple[str, ...] = FIELD_MANAGERS
 
     def names_of(self, name: str) -> tuple[str, ...]:
         """The annotations in which kopf keeps `name`: the newer form first, then the older if it differs."""

@@ -1,0 +1,213 @@
+"""Objects of an operator on kopf, taken over by runs: what goes when, what stays, and what is held."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from attrs import evolve, field, frozen
+
+from informers import Key
+from reconcile import Context, Controller, Intent, Object, ObjectMeta, Predecessor, kind_of, resource
+from reconcile.errors import HalfCreated, TerminalError
+from reconcile.kinds import ConfigMap
+from reconcile.predecessors import KopfTraces, traces_on
+from reconcile.testing import Apply, Delete, FakeClient, Scenario, World, run_once, sweep
+
+KOPF = "kopf.zalando.org/KopfFinalizerMarker"
+OURS = "example.com/site"
+STARTED = "2026-11-23T10:00:00+00:00"
+SECRET = "hunter2"
+NAMES = KopfTraces()
+
+pytestmark = pytest.mark.rule("takeover-kopf")
+
+
+@frozen
+class SiteSpec:
+    token: str = SECRET
+
+
+@frozen
+class SiteStatus:
+    create_fn: Mapping[str, str] = field(factory=dict)
+    kopf: Mapping[str, Any] = field(factory=dict)
+    ready: bool = False
+
+
+@resource("example.com/v1")
+class Site(Object):
+    spec: SiteSpec = SiteSpec()
+    status: SiteStatus = SiteStatus()
+
+
+async def keep(ctx: Context[Site]) -> None:
+    site = ctx.object
+    await ctx.client.apply(
+        Intent(ConfigMap, metadata=ObjectMeta(site.name, site.namespace), data={"token": site.spec.token})
+    )
+    ctx.status(ready=True)
+
+
+async def leave(ctx: Context[Site]) -> None:
+    child = await ctx.client.find(ConfigMap, ctx.object.name, ctx.object.namespace)
+    if child is not None:
+        await ctx.client.delete(child)
+
+
+async def fail(ctx: Context[Site]) -> None:
+    raise OSError("the world is down")
+
+
+def sites(reconcile: Any = keep, cleanup: Any = leave, **options: Any) -> Controller[Site]:
+    predecessor = Predecessor.kopf("sites on kopf", **options)
+    return Controller(Site, reconcile, cleanup=cleanup, owns=[ConfigMap], predecessor=predecessor)
+
+
+def left_by_kopf(name: str = "a", finalizers: tuple[str, ...] = (KOPF,), **records: Any) -> Site:
+    """An object that kopf has handled, or is about to: with the records of these handlers."""
+    prefix = NAMES.prefix
+    annotations = {
+        f"{prefix}/{handler}": json.dumps({"started": STARTED, **record})
+        for handler, record in records.items()
+    }
+    if not records:
+        annotations[f"{prefix}/last-handled-configuration"] = json.dumps({"spec": {"token": SECRET}})
+    annotations["mine"] = "1"
+    return Site(metadata=ObjectMeta(name, "default", annotations=annotations, finalizers=finalizers))
+
+
+async def test_the_finalizer_gives_way_first_and_the_annotations_go_after_the_run() -> None:
+    client = FakeClient(left_by_kopf(finalizers=("other.io/x", KOPF)))
+    done = await run_once(sites(), "default/a", client)
+
+    assert done.error is None
+    assert done.writes == [
+        "patch sites default/a",
+        "apply configmaps default/a",
+        "patch sites/status default/a",
+        "patch sites default/a",
+    ]
+    site = await client.get(Site, "a", "default")
+    assert site.metadata.annotations == {"mine": "1"}
+    assert set(site.metadata.finalizers) == {"other.io/x", OURS}
+    assert (await run_once(sites(), "default/a", client)).writes == []
+
+
+async def test_what_kopf_left_stays_until_a_run_succeeds() -> None:
+    client = FakeClient(left_by_kopf())
+    before = (await client.get(Site, "a", "default")).metadata.annotations
+
+    assert (await run_once(sites(fail), "default/a", client)).retry
+    assert (await client.get(Site, "a", "default")).metadata.annotations == before
+
+    await run_once(sites(), "default/a", client)
+    assert SECRET not in str((await client.get(Site, "a", "default")).metadata)
+
+
+async def test_a_controller_without_cleanup_releases_what_kopf_held() -> None:
+    client = FakeClient(left_by_kopf())
+    await run_once(sites(cleanup=None), "default/a", client)
+
+    assert (await client.get(Site, "a", "default")).metadata.finalizers == ()
+
+
+async def test_an_object_that_kopf_created_by_half_is_held_and_reported_until_it_is_released() -> None:
+    half = left_by_kopf(create_fn={"purpose": "create", "retries": 1, "message": f"401 for {SECRET}"})
+    client = FakeClient(half)
+    done = await run_once(sites(), half, client)
+
+    assert done.writes == []
+    assert isinstance(done.error, HalfCreated)
+    assert isinstance(done.error, TerminalError)
+    assert not done.retry
+    assert "create_fn" in str(done.error)
+    release = "kubectl annotate sites.example.com a -n default kopf.zalando.org/create_fn-"
+    assert str(done.error).endswith(release)
+    assert SECRET not in str(done.error)
+    assert len(done.events) == 1
+    assert "HalfCreated" in done.events[0]
+
+    site = await client.get(Site, "a", "default")
+    released = {"metadata": {"annotations": {f"{NAMES.prefix}/create_fn": None}}}
+    await client.raw.merge(site, released)
+    done = await run_once(sites(), half, client)
+    assert done.error is None
+    assert "apply configmaps default/a" in done.writes
+
+
+async def test_a_reconciler_that_finds_what_a_handler_made_may_run_for_half_created_objects() -> None:
+    half = left_by_kopf(create_fn={"purpose": "create", "retries": 1})
+    client = FakeClient(half)
+    done = await run_once(sites(unfinished="run"), half, client)
+
+    assert done.error is None
+    assert (await client.get(Site, "a", "default")).metadata.annotations == {"mine": "1"}
+
+
+async def test_a_half_created_object_that_is_deleted_is_cleaned_up_and_released() -> None:
+    half = left_by_kopf(create_fn={"purpose": "create", "retries": 1})
+    client = FakeClient(half)
+    await client.delete(half)
+    done = await run_once(sites(), half, client)
+
+    assert done.error is None
+    assert await client.find(Site, "a", "default") is None
+
+
+async def test_the_part_of_the_status_that_is_kopfs_goes_and_results_stay() -> None:
+    client = FakeClient(left_by_kopf(finalizers=()))
+    site = await client.get(Site, "a", "default")
+    progress = {"fn": {"started": STARTED, "purpose": "update", "success": True}}
+    status = {"kopf": {"progress": progress}, "createFn": {"url": "https://a"}}
+    await client.raw.merge(site, {"status": status}, subresource="status")
+    done = await run_once(sites(), "default/a", client)
+
+    assert done.error is None
+    stored = await client.raw.snapshot(kind_of(Site).resource, Key("default", "a"))
+    assert stored is not None
+    assert stored.to_dict()["status"] == {"createFn": {"url": "https://a"}, "ready": True}
+
+
+def nothing_is_left(world: World) -> None:
+    for site in world.objects(Site):
+        raw = {"metadata": {"annotations": dict(site.metadata.annotations)}}
+        assert not traces_on(raw, NAMES).annotations
+        assert KOPF not in site.metadata.finalizers
+        assert OURS in site.metadata.finalizers
+
+
+def each_site_has_its_child(world: World) -> None:
+    assert {one.name for one in world.objects(ConfigMap)} == {site.name for site in world.objects(Site)}
+
+
+def test_taking_over_ends_the_same_whatever_fails_in_it() -> None:
+    scenario = Scenario(
+        controllers=sites,
+        steps=[
+            Apply(left_by_kopf("handled")),
+            Apply(left_by_kopf("updating", update_fn={"purpose": "update", "retries": 2})),
+            Apply(left_by_kopf("created", create_fn={"purpose": "create", "success": True})),
+            Delete((Site, "handled")),
+        ],
+        invariants=[nothing_is_left, each_site_has_its_child],
+    )
+    assert sweep(scenario).runs > 50
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"finalizer": "a b"}, "is not the name of a finalizer"),
+        ({"prefix": "Not A Domain"}, "expected a domain"),
+        ({"unfinished": "guess"}, "expected 'hold' or 'run'"),
+    ],
+)
+def test_names_that_cannot_be_kopfs_are_refused(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Predecessor.kopf("sites on kopf", **options)
+
+
+def test_an_evolved_controller_without_the_predecessor_holds_its_own_finalizer_alone() -> None:
+    assert sites().finalizers == (OURS, KOPF)
+    assert evolve(sites(), predecessor=None).finalizers == (OURS,)
