@@ -24,6 +24,7 @@ HELD_SECONDS: Final = 60
 RECONCILED: Final = frozenset(
     {"kopf.on.create", "kopf.on.update", "kopf.on.resume", "kopf.on.field", "kopf.on.event", "kopf.timer"}
 )
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?")
 _TAKEN: Final = frozenset(
     (
         *("admission", "anyio", "background", "cleanup", "controller", "ctx", "defaults", "gone", "main"),
@@ -175,8 +176,8 @@ class Draft:
     @property
     def every(self) -> float | None:
         """The shortest interval of its timers."""
-        timers = [one for part in self.reconciled for one in part.handlers if "interval" in one.arguments]
-        return min((one.arguments["interval"] for one in timers), default=None)
+        given = (one.arguments.get("interval") for part in self.reconciled for one in part.handlers)
+        return min((value for value in given if isinstance(value, int | float) and value > 0), default=None)
 
     @property
     def selector(self) -> str:
@@ -205,9 +206,11 @@ def _optional(part: Part) -> bool:
 
 
 def _requirement(name: str, value: Any) -> str:
+    if not _LABEL.fullmatch(name):
+        return ""
     if isinstance(value, Code):
         return {"kopf.PRESENT": name, "kopf.ABSENT": f"!{name}"}.get(value.text, "")
-    return f"{name}={value}"
+    return f"{name}={value}" if isinstance(value, str) and _LABEL.fullmatch(value) else ""
 
 
 @cache

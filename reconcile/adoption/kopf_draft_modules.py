@@ -126,7 +126,7 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
     if others:
         yield f"reads=[{', '.join(others)}]"
     if draft.indexes:
-        entries = ", ".join(f'"{key}": Index({of}, {part.name})' for key, (part, of) in draft.indexes.items())
+        entries = ", ".join(f"{key!r}: Index({of}, {part.name})" for key, (part, of) in draft.indexes.items())
         yield f"indexes={{{entries}}}"
     if draft.every is not None:
         yield f"every={draft.every}"
@@ -135,7 +135,7 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
     if draft.admits:
         yield "admission=admission"
     yield f'predecessor=Predecessor("{name} on kopf", deployments=("{name}",))'
-    yield f'former_finalizers=["{draft.finalizer}"]'
+    yield f"former_finalizers=[{draft.finalizer!r}]"
 
 
 def _admission(draft: Draft) -> str:

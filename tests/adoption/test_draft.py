@@ -1,6 +1,8 @@
 """The operator that is drafted from one on kopf."""
 
+import ast
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -199,3 +201,28 @@ def test_the_same_operator_gives_the_same_draft() -> None:
         modules_of(Draft("sites", "Site", read_operator([SITES], []), NAMES), "sites") for _ in range(2)
     )
     assert first == second
+
+
+@pytest.mark.parametrize("value", ["a'b", '"', "a b", "a,b=c", "\\", ""])
+def test_a_label_that_no_selector_can_have_is_left_to_the_author(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "strange.py"
+    file.write_text(
+        f"import kopf\n@kopf.on.create('sites', labels={{'tier': {value!r}}})\ndef keep(**_): ...\n"
+    )
+    draft = Draft("sites", "Site", read_operator([str(file)], []), NAMES)
+    assert draft.selector == ""
+    assert 'selector="' not in modules_of(draft, "sites")["sites/reconciler.py"]
+
+
+@pytest.mark.parametrize("name", ["a'b", '"""', "line\nline", "\\"])
+def test_strange_names_and_docstrings_stay_text(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "strange.py"
+    file.write_text(f"import kopf\n@kopf.index('pods', id={name!r})\ndef found(**_):\n    {name!r}\n")
+    draft = Draft("sites", "Site", read_operator([str(file)], []), NAMES)
+    texts = modules_of(draft, "sites")
+    for path, text in texts.items():
+        if path.endswith(".py"):
+            compile(text, path, "exec")
+    indexes = re.search(r"indexes=\{(.*): Index\(Pod, found\)\}", texts["sites/reconciler.py"])
+    assert indexes is not None
+    assert ast.literal_eval(indexes[1]) == name
