@@ -8,7 +8,7 @@ import anyio
 import msgspec
 from attrs import frozen
 
-from informers import APIResource, Invalid, Key, NotFound, PreconditionFailed, Snapshot, StaleVersion
+from informers import APIResource, Cache, Invalid, Key, NotFound, PreconditionFailed, Snapshot, StaleVersion
 from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.applied import Appliers
 from reconcile.client.client_core import ClientCore
@@ -255,16 +255,27 @@ class ObjectWrites:
     async def decide_on_fresh_state(self, resource: APIResource) -> None:
         """Before a deletion. Raises StaleVersion for the first of a kind if the cache was behind.
 
-        That of the run's own object counts too: a standby that has not seen the new spec would delete what
+        Also if the run's own object has changed: a standby that had not seen the new spec would delete what
         its predecessor has made for it.
         """
         core = self.core
         if not core.of_run or core.cache is None or core.dry_run:
             return
-        for read in dict.fromkeys((core.run.primary_resource, resource)):
-            if read is not None and not await core.freshness.confirm(core.cache, self.reads, read):
-                why = f"the cache of {read} had not caught up when a deletion was decided: decide again"
-                raise StaleVersion(409, "Conflict", why)
+        current = await core.freshness.confirm(core.cache, self.reads, resource)
+        if not await self._knew_own_object(core.cache, resource) or not current:
+            why = f"the cache had not caught up when a deletion of {resource} was decided: decide again"
+            raise StaleVersion(409, "Conflict", why)
+
+    async def _knew_own_object(self, cache: Cache, deleted: APIResource) -> bool:
+        """Whether the run began with the present state of its object, if that was not certain yet."""
+        core, primary = self.core, self.core.run.primary
+        resource = core.run.primary_resource
+        if primary is None or resource is None or resource == deleted:
+            return True
+        if await core.freshness.confirm(cache, self.reads, resource):
+            return True
+        cached = core.cached(resource, primary.key)
+        return cached is not None and cached.version == primary.version
 
     async def delete(
         self,

@@ -70,18 +70,19 @@ class OwnedHandler:
     def __call__(self, delta: Delta) -> None:
         cause = cause_of(self.informer, delta)
         for snapshot in (delta.old, delta.new):
-            request = None if snapshot is None else self._owner_of(snapshot)
+            request = None if snapshot is None else self._owner_of(snapshot, gone=delta.new is None)
             if request is not None:
                 self.wake(request, cause, delta)
 
-    def _owner_of(self, child: Snapshot) -> Request | None:
+    def _owner_of(self, child: Snapshot, *, gone: bool) -> Request | None:
         owner, resource = child.controller, kind_of(self.owners).resource
         if owner is None or (owner.group, owner.kind) != (resource.group, resource.kind):
             return None
         request = Request(child.key.namespace if resource.namespaced else "", owner.name)
-        # A namesake with another uid is not woken: its own creation does that. An uncached owner is woken.
+        # A namesake of the owner with another uid is woken by its own creation, and by the end of a child
+        # whose name it may have waited for. An uncached owner is woken.
         known = self.owner(request.key)
-        return request if known is None or known.uid == owner.uid else None
+        return request if gone or known is None or known.uid == owner.uid else None
 
 
 @frozen

@@ -91,7 +91,7 @@ async def test_a_child_wakes_its_controlling_owner_when_created_changed_and_dele
         ({"controller": False}, []),
         ({"kind": "Other"}, []),
         ({"api_version": "others.example.com/v1"}, []),
-        ({"uid": "of-one-that-is-no-more"}, []),
+        ({"uid": "of-one-that-is-no-more"}, ["a"]),  # by its end: "a" may have waited for its name
         ({"api_version": "toys.example.com/v1beta1"}, ["a"]),
     ],
 )
