@@ -19,7 +19,6 @@ from reconcile.adoption.kopf_handlers import Code, KopfHandler, KopfOperator, Re
 from reconcile.adoption.kopf_report import by_function, notes_of, row_of, row_of_setting
 from reconcile.models import Object, kind_of
 
-KOPF_FINALIZER: Final = "kopf.zalando.org/KopfFinalizerMarker"
 HELD_SECONDS: Final = 60
 RECONCILED: Final = frozenset(
     {"kopf.on.create", "kopf.on.update", "kopf.on.resume", "kopf.on.field", "kopf.on.event", "kopf.timer"}
@@ -194,10 +193,14 @@ class Draft:
         return ",".join(texts) if all(texts) else ""
 
     @property
-    def finalizer(self) -> str:
-        """The finalizer that the operator on kopf adds."""
-        value = self.operator.setting("persistence.finalizer")
-        return value if isinstance(value, str) else KOPF_FINALIZER
+    def traces(self) -> Mapping[str, str]:
+        """The names under which the operator on kopf works, where they are not kopf's defaults."""
+        found = {
+            "finalizer": self.operator.setting("persistence.finalizer"),
+            "peering": self.operator.setting("peering.name"),
+            "prefix": next(iter(self.operator.prefixes), None),
+        }
+        return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
 
 def _optional(part: Part) -> bool:

@@ -134,8 +134,8 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
         yield f'selector="{draft.selector}"'
     if draft.admits:
         yield "admission=admission"
-    yield f'predecessor=Predecessor("{name} on kopf", deployments=("{name}",))'
-    yield f"former_finalizers=[{draft.finalizer!r}]"
+    given = "".join(f", {key}={value!r}" for key, value in draft.traces.items())
+    yield f'predecessor=Predecessor.kopf("{name} on kopf", deployments="{name}"{given})'
 
 
 def _admission(draft: Draft) -> str:

@@ -124,23 +124,27 @@ FUNCTIONS: Final = (
 )
 
 SETTINGS: Final = (
-    Counterpart("persistence.finalizer", "`Controller(former_finalizers=)`"),
+    Counterpart("persistence.finalizer", "`Predecessor.kopf(finalizer=)`"),
     Counterpart(
         "persistence.progress_storage",
-        "",
-        "of a storage only its prefix matters, for as long as objects have its annotations",
+        "`Predecessor.kopf(prefix=)`",
+        "Of a storage only its prefix matters, for as long as objects have its annotations",
     ),
     Counterpart(
         "persistence.diffbase_storage",
-        "",
-        "of a storage only its prefix matters, for as long as objects have its annotations",
+        "`Predecessor.kopf(prefix=)`",
+        "Of a storage only its prefix matters, for as long as objects have its annotations",
     ),
     Counterpart(
         "persistence.consistency_timeout",
         "",
         "a run waits until the cache shows what the last one wrote",
     ),
-    Counterpart("peering.name", "", "a Lease says who leads: `leader_election=`"),
+    Counterpart(
+        "peering.name",
+        "`Predecessor.kopf(peering=)`",
+        "For the switch; from then on a Lease says who leads: `leader_election=`",
+    ),
     Counterpart("peering.priority", "", "a Lease says who leads: `leader_election=`"),
     Counterpart("peering.lifetime", "", "a Lease says who leads: `leader_election=`"),
     Counterpart("peering.mandatory", "", "a Lease says who leads: `leader_election=`"),

@@ -144,7 +144,13 @@ def test_the_controller_follows_from_the_handlers(drafted: Path) -> None:
     assert controller.every == 30
     assert [kind.__name__ for kind in controller.owns] == ["ConfigMap", "Pod"]
     assert list(controller.indexes) == ["by-site"]
-    assert controller.former_finalizers == ("example.com/sites",)
+    assert controller.predecessor is not None
+    traces = controller.predecessor.traces
+    assert traces is not None
+    assert traces.finalizer == "example.com/sites"
+    assert traces.peering == "sites"
+    assert traces.prefix == "sites.example.com"
+    assert controller.finalizers == ("example.com/sites",)
     assert controller.cleanup is None
     assert controller.on_deleted is not None
     assert controller.background is not None
