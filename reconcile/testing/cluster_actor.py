@@ -24,6 +24,7 @@ from reconcile.testing.scenario_acts import (
     DelayGarbage,
     Delete,
     Edit,
+    EditPatch,
     Freeze,
     JumpClock,
     Kill,
@@ -41,6 +42,7 @@ TOUCHED = "touched.reconcile-runtime/times"
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MERGE = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
 
 
 class ClusterActor:
@@ -151,7 +153,8 @@ class ClusterActor:
     def _act_on(self, act: Edit | Touch | Delete | Release | Recreate, path: str) -> None:
         match act:
             case Edit(patch=patch, subresource=part):
-                self.request("PATCH", f"{path}/{part}" if part else path, patch)
+                kind = _MERGE if isinstance(patch, Mapping) else _JSON_PATCH
+                self.request("PATCH", f"{path}/{part}" if part else path, patch, kind)
             case Touch():
                 before = self.request("GET", path)["metadata"].get("annotations") or {}
                 times = str(int(before.get(TOUCHED, "0")) + 1)
@@ -218,7 +221,7 @@ class ClusterActor:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: EditPatch | None = None,
         content_type: str = "",
         query: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:

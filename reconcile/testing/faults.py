@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from attrs import field, frozen, validators
 
-from reconcile.testing.scenario_acts import ScenarioAct
+from reconcile.testing.scenario_acts import EditPatch, ScenarioAct
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -347,6 +347,16 @@ def _converter() -> "Converter":
             name="cattrs",
         ) from None
     converter = Converter(forbid_extra_keys=True, omit_if_default=True)
+    converter.register_structure_hook(EditPatch, _patch_of)
     configure_tagged_union(ScenarioAct, converter, tag_name="act")
     configure_tagged_union(What, converter, tag_name="fault")
     return converter
+
+
+def _patch_of(value: Any, _: Any) -> EditPatch:
+    """The patch of an Edit. Raises TypeError."""
+    operations = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, dict) for one in operations):
+        raise TypeError("expected a merge patch, or a list of the operations of a JSON patch")
+    patch: EditPatch = value
+    return patch

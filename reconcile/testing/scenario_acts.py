@@ -1,6 +1,6 @@
 """What users and other controllers do to a cluster, as values that can be replayed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from attrs import field, frozen, validators
@@ -53,9 +53,15 @@ class Apply:
     manifest: Mapping[str, Any] = field(converter=manifest_of)
 
 
+EditPatch: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""A merge patch, or the operations of a JSON patch."""
+
+
 @frozen
 class Edit:
     """Send a merge patch to an object, or to its `subresource` (`status`, `scale`).
+
+    A `patch` that is a list is a JSON patch, which can set a field to null.
 
     Here and below, `what` is an object of a model, its model and name (`(Deployment, "web")`), or a path.
     A path with `*` means the oldest object that matches. In a `Meanwhile` it may be empty, for the object of
@@ -63,7 +69,7 @@ class Edit:
     """
 
     what: str = field(converter=path_of)
-    patch: Mapping[str, Any]
+    patch: EditPatch
     subresource: str = ""
 
 

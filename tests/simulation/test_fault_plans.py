@@ -67,6 +67,14 @@ def test_a_plan_round_trips_through_json(plan: FaultPlan) -> None:
     assert FaultPlan.from_json(plan.to_json()) == plan
 
 
+@pytest.mark.parametrize(
+    "patch", [{"spec": {"size": None}}, [{"op": "add", "path": "/spec/size", "value": None}]]
+)
+def test_a_plan_with_a_patch_of_either_kind_round_trips_through_json(patch: Any) -> None:
+    plan = FaultPlan(acts=[Edit("*/pods/web-*", patch)])
+    assert FaultPlan.from_json(plan.to_json()) == plan
+
+
 def test_a_plan_is_written_readably() -> None:
     plan = FaultPlan([Fault(When("patch", "*/pods/*", nth=2), Delay(3.0)), Fault(When(), CrashAfter())])
     assert plan.to_json() == (
@@ -82,6 +90,7 @@ def test_a_plan_is_written_readably() -> None:
         ("[]", "list"),
         ('{"fault":[]}', r"extra fields found \(fault\)"),
         ('{"faults":[1]}', r"faults\[0\]"),
+        ('{"acts":[{"act":"Edit","what":"p","patch":["x"]}]}', r"acts\[0\]"),
         ('{"faults":[{"what":{"fault":"Drop"}}]}', "required field missing .*when"),
         ('{"faults":[{"when":{},"what":{"fault":"Meteor"}}]}', r"faults\[0\].what"),
         ('{"faults":[{"when":{},"what":{"fault":"Drop","hard":true}}]}', r"extra fields found \(hard\)"),

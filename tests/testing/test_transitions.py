@@ -2,6 +2,7 @@
 
 import os
 from base64 import b64encode
+from collections.abc import Mapping
 from time import process_time
 from typing import Annotated, Any
 
@@ -274,6 +275,30 @@ def test_a_field_that_is_skipped_stays_as_it_is_in_all_values_of_the_fields_arou
     report = transitions(made(Range, read), skip=["spec.most"], budget=600)
     assert report.complete
     assert seen == {5}
+
+
+@frozen
+class TaggedSpec:
+    tags: Annotated[Mapping[str, str] | None, Schema(nullable=True)] = None
+    text: Annotated[str, Schema(max_length=3)] = "a"
+
+
+@resource("transitions.example.com/v1")
+class Tagged(Object):
+    spec: TaggedSpec = TaggedSpec()
+
+
+def test_a_field_becomes_null_whatever_it_was_before() -> None:
+    seen = set()
+
+    async def keep_tags(ctx: Context[Tagged]) -> None:
+        tags = ctx.object.spec.tags
+        seen.add(tags if tags is None else len(tags))
+        await ctx.apply(page(ctx, {"tags": repr(tags), "text": ctx.object.spec.text}))
+
+    report = transitions(made(Tagged, keep_tags), only="spec.tags", budget=600)
+    assert report.complete
+    assert seen == {None, 0, 1, 2, 6}
 
 
 def test_a_rule_can_be_left_out() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reconcile.testing.scenario_acts import Apply, Edit, ScenarioAct
+from reconcile.testing.spec_transitions.value_classes import ABSENT
 
 _IDENTITY = ("apiVersion", "kind")
 
@@ -12,21 +13,39 @@ def acts_of(path: str, manifests: Sequence[Mapping[str, Any]]) -> Iterator[Scena
     """Create the first, and turn it into each of the others.
 
     A change is a merge patch and not an apply, which leaves a list in place that it has once made empty. What
-    a merge patch cannot say is null: an object with nulls is applied. Each patch names all fields of all
-    manifests, so that it does not matter whether the server has refused the one before.
+    a merge patch cannot say is null: where there are nulls, a JSON patch replaces the fields at the top. Each
+    patch names all fields of all manifests, so that it does not matter whether the server has refused the one
+    before.
     """
     yield Apply(manifests[0])
     known: Any = {}
     for manifest in manifests:
         known = _union(known, manifest)
     for manifest in manifests[1:]:
-        if _has_null(manifest):
-            yield Apply(manifest)
-            continue
-        patch = _patch(known, manifest)
-        labels = {name: part for name, part in patch["metadata"].items() if name == "labels"}
-        changed = {name: part for name, part in patch.items() if name not in (*_IDENTITY, "metadata")}
-        yield Edit(path, {**changed, "metadata": labels} if labels else changed)
+        patch = _replacement(known, manifest) if _has_null(manifest) else _merge(known, manifest)
+        yield Edit(path, patch)
+
+
+def _merge(known: Any, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    patch = _patch(known, manifest)
+    labels = {name: part for name, part in patch["metadata"].items() if name == "labels"}
+    changed = {name: part for name, part in patch.items() if name not in (*_IDENTITY, "metadata")}
+    return {**changed, "metadata": labels} if labels else changed
+
+
+def _replacement(known: Any, manifest: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The operations that replace whatever the fields have; a removal is of a field that is there then."""
+    fields = {
+        f"/{name}": manifest.get(name, ABSENT) for name in known if name not in (*_IDENTITY, "metadata")
+    }
+    if "labels" in known["metadata"]:
+        fields["/metadata/labels"] = manifest["metadata"].get("labels", ABSENT)
+    removed = [path for path, value in fields.items() if value is ABSENT]
+    added = {**fields, **dict.fromkeys(removed)}
+    return [
+        *({"op": "add", "path": path, "value": value} for path, value in added.items()),
+        *({"op": "remove", "path": path} for path in removed),
+    ]
 
 
 def _union(one: Any, other: Any) -> Any:
