@@ -1,4 +1,4 @@
-"""Controllers that do harm to nobody, and never come to rest, or never get there."""
+"""Controllers without a fault in their writes that never come to rest, or never get there."""
 
 from reconcile import Context, Controller, Result
 from reconcile.kinds import ConfigMap, Pod

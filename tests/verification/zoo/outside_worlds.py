@@ -84,7 +84,7 @@ BUGS = (
     ),
     BugPattern(
         name="deletion-missed-while-down",
-        bug="a record outside is removed by an event, which nobody gets while no process runs",
+        bug="a record outside is removed by an event, which is missed if no process runs then",
         family="outside world",
         sources=(),
         scenario=deletion_missed_while_down,

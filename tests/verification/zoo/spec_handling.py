@@ -50,7 +50,7 @@ StoreRun = Callable[[Context[Store]], Awaitable[None]]
 
 
 def scenario(reconcile: StoreRun, *owns: type[Object]) -> Scenario:
-    """What an author tests who has no time: that a store comes up."""
+    """The least that an author tests: that a store comes up."""
 
     def make() -> Controller[Store]:
         return Controller(Store, reconcile, owns=owns or [ConfigMap], name="stores")
