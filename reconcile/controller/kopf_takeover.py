@@ -19,6 +19,7 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.run_output import PendingEvent
 from reconcile.models.fields import fields_of
+from reconcile.models.objects import status_part
 from reconcile.predecessors import KopfTraces, ObjectTraces, removal, status_removal, traces_on
 from reconcile.runs.run_request import TerminalError
 
@@ -75,7 +76,8 @@ class KopfTakeover:
                 latest = await raw.patch(resource, key, patch, guard=_guard(latest))
             patch = status_removal(traces, latest.to_dict().get("status"), self.names)
             if patch and any(field.name == "status" for field in fields_of(self.controller.kind)):
-                await raw.patch(resource, key, patch, guard=_guard(latest), subresource="status")
+                part = status_part(self.controller.kind)
+                await raw.patch(resource, key, patch, guard=_guard(latest), subresource=part)
         except NotFound:
             return
 

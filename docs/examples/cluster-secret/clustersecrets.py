@@ -181,7 +181,6 @@ class Sharing:
         ctx.condition("Ready", reason == "Copied", reason=reason, message=", ".join([*failed] or taken))
         if failed:
             raise ExceptionGroup("copies could not be written", [*failed.values()])
-        await forget_kopf(ctx)
 
     def _may_write(self, shared: ClusterSecret, stands: Secret | None) -> bool:
         if stands is None or is_copy(shared, stands):
@@ -214,13 +213,6 @@ class Sharing:
         await ctx.apply(copy, adopt=stands is not None)  # not one that has appeared meanwhile
 
 
-async def forget_kopf(ctx: Context[ClusterSecret]) -> None:
-    """Remove the annotations in which kopf keeps its state, with a copy of the data. Needed once."""
-    left = {name: None for name in ctx.object.metadata.annotations if name.startswith(KOPF)}
-    if left:
-        await ctx.client.raw.merge(ctx.object, {"metadata": {"annotations": left}})
-
-
 async def named(ctx: Context[ClusterSecret]) -> Sequence[Secret]:
     """The Secrets of its name, in all namespaces."""
     return await ctx.client.list(Secret, index=("by-name", ctx.object.name))
@@ -249,10 +241,12 @@ def cluster_secrets(settings: Settings = Settings()) -> Controller[ClusterSecret
             Watch(Secret, to=lambda secret: [Request("", secret.name)]),  # copies have its name
         ],
         indexes={"by-name": Index(Secret, lambda secret: secret.name)},
-        predecessor=Predecessor(
-            "ClusterSecret on kopf", deployments=("clustersecret",), images=("clustersecret/clustersecret",)
+        predecessor=Predecessor.kopf(
+            "ClusterSecret on kopf",
+            deployments="clustersecret",
+            images="clustersecret/clustersecret",
+            unfinished="run",  # its handlers do nothing outside of the cluster
         ),
-        former_finalizers=[f"{KOPF}KopfFinalizerMarker"],
     )
 
 

@@ -39,6 +39,7 @@ MANIFESTS = Path(__file__).parent / "manifests"
 HANDLED = f"{KOPF}last-handled-configuration"
 OURS = cluster_secrets()
 DATA = {"tls.crt": "MQ=="}
+AS_JSON = unstructured_kind("clustersecret.io/v1", "ClusterSecret", namespaced=False)
 SHARED = ClusterSecret(
     metadata=ObjectMeta("tls"), match_namespace=("web-",), avoid_namespaces=("web-x",), data=DATA
 )
@@ -228,22 +229,27 @@ async def test_copies_of_the_original_are_taken_over_and_not_made_anew() -> None
     assert (await run_once(OURS, left, client)).writes == []
 
 
-async def test_the_copy_of_the_data_that_kopf_keeps_stays_until_a_run_has_succeeded() -> None:
-    left = as_kopf_left(match_namespace=("*",))
-    client = a_cluster(left, old_copy("web-a"))
-    await run_once(OURS, left, client)
-    assert HANDLED in (await client.get(ClusterSecret, "tls")).metadata.annotations
-    await client.modify(ClusterSecret, "tls", "", lambda found: found.replace(match_namespace=("web-a",)))
-    await run_once(OURS, left, client)
-    assert HANDLED not in (await client.get(ClusterSecret, "tls")).metadata.annotations
+async def test_what_kopf_keeps_in_a_status_that_is_no_subresource_goes_and_what_it_returned_stays() -> None:
+    metadata = {"name": "tls", "annotations": {HANDLED: "{}"}}
+    status = {"kopf": {"dummy": "2026-01-01T00:00:00"}, "create_fn": {"syncedns": ["web-a"]}}
+    head = {"apiVersion": "clustersecret.io/v1", "kind": "ClusterSecret", "metadata": metadata}
+    client = FakeClient(
+        *manifests("definition.yaml"), {**head, "matchNamespace": ["web-a"], "data": DATA, "status": status}
+    )
+    client.add(namespace("web-a"))
+    done = await run_once(OURS, "tls", client)
+    assert (done.error, done.undeclared) == (None, [])
+    found = await client.get(AS_JSON, "tls")
+    assert set(found["status"]) == {"create_fn", "conditions"}
+    assert "annotations" not in found["metadata"]
+    assert (await run_once(OURS, "tls", client)).writes == []
 
 
 async def test_what_other_programs_read_from_the_status_of_the_original_stays_where_it_was() -> None:
     left = as_kopf_left()
     client = a_cluster(left, old_copy("web-a"))
     await run_once(OURS, left, client)
-    as_json = unstructured_kind("clustersecret.io/v1", "ClusterSecret", namespaced=False)
-    found = await client.get(as_json, "tls")
+    found = await client.get(AS_JSON, "tls")
     assert found["status"]["create_fn"] == {"syncedns": ("web-a", "web-b")}
 
 
