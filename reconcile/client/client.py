@@ -382,11 +382,13 @@ def bound(
     former_field_managers: Sequence[str] | None = None,
     beside: Client | None = None,
     observers: Sequence[WriteObserver] | None = None,
+    former_updaters: Sequence[str] | None = None,
 ) -> C:
     """The same client for one run; see `ClientCore.bound`."""
     core = None if beside is None else beside._core
+    former = former_field_managers
     return _with_core(
-        client, client._core.bound(journal, field_manager, former_field_managers, core, observers)
+        client, client._core.bound(journal, field_manager, former, core, observers, former_updaters)
     )
 
 

@@ -36,6 +36,7 @@ class ClientCore:
     dry_run: bool
     field_validation: FieldValidation | None
     former_field_managers: Sequence[str] = field(default=(), init=False)
+    former_updaters: Sequence[str] = field(default=(), init=False)
     freshness: Freshness = field(factory=Freshness, init=False)
     intents: AppliedIntents = field(factory=AppliedIntents, init=False)
     of_run: bool = field(default=False, init=False)
@@ -64,10 +65,12 @@ class ClientCore:
         former_field_managers: Sequence[str] | None = None,
         beside: "ClientCore | None" = None,
         observers: Sequence[WriteObserver] | None = None,
+        former_updaters: Sequence[str] | None = None,
     ) -> Self:
         """A copy for one run, with its own `journal`, or record and Secrets of `beside` in the same run.
 
-        The next apply takes over fields of `former_field_managers`. `observers` are added (None: as here).
+        The next apply takes over fields of `former_field_managers`, and the first one of an object those
+        that `former_updaters` wrote without apply. `observers` are added (None: as here).
         """
         run, secrets = (RunRecord(), SecretValues()) if beside is None else (beside.run, beside.secrets)
         added = self.added_observers if observers is None else observers
@@ -82,6 +85,7 @@ class ClientCore:
             added_observers=added,
             field_manager=field_manager or self.field_manager,
             former_field_managers=former,
+            former_updaters=self.former_updaters if former_updaters is None else former_updaters,
             of_run=True,
             certain=self.freshness.certain,
         )

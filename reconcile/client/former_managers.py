@@ -47,3 +47,42 @@ def has_applied(entries: Sequence[Entry], managers: Collection[str], subresource
 
 def is_in_the_way(error: OwnedByOther, managers: Collection[str]) -> bool:
     return any(f'"{manager}"' in cause.message for cause in error.causes for manager in managers)
+
+
+def absorbed(
+    entries: Sequence[Entry], updaters: Collection[str], manager: str, version: str
+) -> Sequence[Entry] | None:
+    """The managedFields in which `manager` has applied what `updaters` wrote; None if that is nothing.
+
+    client-go does the same when a client goes over to apply (`csaupgrade`). What `updaters` wrote in another
+    version, in a subresource, in the status or to the finalizers stays theirs: an apply would drop it.
+    """
+    fields: Mapping[str, Any] = {}
+    others: list[Entry] = []
+    for entry in entries:
+        updated = (
+            entry.get("manager") in updaters
+            and entry.get("operation") == "Update"
+            and not entry.get("subresource")
+            and entry.get("apiVersion") == version
+        )
+        taken, kept = _divided(entry.get("fieldsV1") or {}) if updated else ({}, None)
+        fields = joined(fields, taken)
+        if kept is None or kept:
+            others.append(entry if kept is None else {**entry, "fieldsV1": kept})
+    if not fields:
+        return None
+    ours = {"manager": manager, "operation": "Apply", "apiVersion": version, "fieldsType": "FieldsV1"}
+    return [*others, {**ours, "fieldsV1": fields}]
+
+
+def _divided(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What an applier takes over of a set of fields, and what it leaves."""
+    metadata = fields.get("f:metadata") or {}
+    taken = {name: value for name, value in fields.items() if name not in ("f:status", "f:metadata")}
+    kept = {"f:status": fields["f:status"]} if "f:status" in fields else {}
+    if rest := {name: value for name, value in metadata.items() if name != "f:finalizers"}:
+        taken["f:metadata"] = rest
+    if "f:finalizers" in metadata:
+        kept["f:metadata"] = {"f:finalizers": metadata["f:finalizers"]}
+    return taken, kept

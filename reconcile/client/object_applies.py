@@ -5,11 +5,11 @@ from typing import Any
 
 from attrs import frozen
 
-from informers import APIResource, Informer, Key, OwnedByOther, Snapshot, StaleVersion
+from informers import APIResource, Informer, Key, NotFound, OwnedByOther, Snapshot, StaleVersion
 from informers.applied import Appliers
 from reconcile.client.apply_marks import ApplyKey, intent_of, without_server_set
 from reconcile.client.client_core import ClientCore
-from reconcile.client.former_managers import has_applied, is_in_the_way, renamed
+from reconcile.client.former_managers import absorbed, has_applied, is_in_the_way, renamed
 from reconcile.client.object_reads import ObjectReads, managed_fields_of, object_path, stored_object
 from reconcile.client.object_writes import ObjectWrites
 from reconcile.client.patch_types import APPLY
@@ -48,6 +48,8 @@ class ObjectApplies:
         if stored is not None:
             core.run.note_kept(resource, obj.key)
             return stored
+        if core.former_updaters and not subresource and not core.dry_run:
+            await self._absorb(place)
         written = await self._apply(place, body, force, unforced)
         if not core.dry_run:
             core.intents.applied(place, body, written, self._holder(place, written))
@@ -181,6 +183,39 @@ class ObjectApplies:
             query={"force": "true" if force else "false"},
             appliers=self._appliers(place),
         )
+
+    async def _absorb(self, place: ApplyKey) -> None:
+        """Before the first apply of an object: own what former updaters wrote. Raises StaleVersion.
+
+        Before, so that a crash in between leaves an object that is owned too far and not too little: the
+        apply then drops what the intent does not name. Later on it would take what others wrote since.
+        """
+        core, resource, key = self.core, place.resource, place.key
+        informer = core.informer(resource, key.namespace)
+        cached = None if informer is None else informer.store.get(key)
+        if cached is not None and place.owns_in(cached):
+            return
+        # The object of the run is the user's: what kopf wrote there is bookkeeping, and is removed as such.
+        own = core.run.primary.uid if core.run.primary is not None else ""
+        for attempt in range(1, APPLY_ATTEMPTS + 1):
+            try:
+                path = object_path(resource, key)
+                stored, entries = await self.reads.ask(resource, key, path, read=_with_entries)
+            except NotFound:
+                return
+            if has_applied(entries, (core.field_manager,), "") or stored.uid == own:
+                return
+            manager, version = core.field_manager, resource.api_version
+            taken = absorbed(entries, core.former_updaters, manager, version)
+            if taken is None:
+                return
+            guard = {"uid": stored.uid, "resourceVersion": str(stored.version)}
+            try:
+                await self.writes.patch(resource, key, {"metadata": {"managedFields": taken}}, guard=guard)
+                return
+            except StaleVersion:
+                if attempt == APPLY_ATTEMPTS:
+                    raise
 
     async def _take_over(self, place: ApplyKey) -> None:
         """Take over the fields of former field managers. Raises NotFound, and StaleVersion in the end."""

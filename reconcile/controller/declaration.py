@@ -155,10 +155,13 @@ class Predecessor:
 
         A live entry in the peering object of that name counts as being at work; empty: the operator runs
         `--standalone`. `finalizer` counts among the former finalizers, so it gives way to the controller's
-        in one write. After the first good run for an object, kopf's annotations under `prefix` and its part
-        of the status go, with the copy of the spec that they hold. What handlers returned
-        (`status.<handler>`) stays: others may read it. `field_managers` are those of its writes: their recent
-        writes do not count where Deployments, images or a peering object show whether it is at work.
+        in one write. What its `field_managers` wrote of the children becomes the controller's with the
+        first apply of each, so that a field which the intent does not name disappears; narrow them if other
+        tools with the same client library write there. After the first good run for an object, kopf's
+        annotations under `prefix` and its part of the status go, with the copy of the spec that they hold.
+        What handlers returned (`status.<handler>`) stays: others may read it. Recent writes of a status by
+        `field_managers` do not count where Deployments, images or a peering object show whether the operator
+        is at work.
 
         An object that a handler of creation began and did not finish is held: it fails with `HalfCreated`
         until somebody has seen to it. `unfinished="run"` is for reconcilers that find whatever such a handler
@@ -363,6 +366,12 @@ class Controller(_Options[T]):
         traces = None if self.predecessor is None else self.predecessor.traces
         former = *self.former_finalizers, *(() if traces is None else (traces.finalizer,))
         return tuple(dict.fromkeys((self.finalizer, *former) if self.finalizer else former))
+
+    @cached_property
+    def former_updaters(self) -> Sequence[str]:
+        """The field managers whose fields, written without apply, belong to it from its first apply on."""
+        traces = None if self.predecessor is None else self.predecessor.traces
+        return () if traces is None else traces.field_managers
 
     @cached_property
     def labels(self) -> Sequence[Requirement]:

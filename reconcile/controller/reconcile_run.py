@@ -272,7 +272,8 @@ class RunExecutor(Generic[T]):
         names = controller.field_manager, controller.former_field_managers
         # Without a cache no watch brings echoes, and the expected ones would never be forgotten.
         echoes = () if self.client.cache is None else (EchoObserver(self.echoes, request),)
-        return bound(client, journal, *names, beside, (self.declarations, *echoes))
+        observers = self.declarations, *echoes
+        return bound(client, journal, *names, beside, observers, controller.former_updaters)
 
     def _bound_log(self, request: Request, reconcile_id: str) -> structlog.stdlib.BoundLogger:
         return self.log.bind(key=str(request), reconcile_id=reconcile_id)

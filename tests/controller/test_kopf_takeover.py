@@ -9,10 +9,22 @@ from attrs import evolve, field, frozen
 
 from informers import Key
 from reconcile import Context, Controller, Intent, Object, ObjectMeta, Predecessor, kind_of, resource
+from reconcile.client.former_managers import absorbed
 from reconcile.errors import HalfCreated, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.predecessors import KopfTraces, traces_on
-from reconcile.testing import Apply, Delete, FakeClient, Scenario, World, run_once, sweep
+from reconcile.testing import (
+    Apply,
+    Delete,
+    FakeClient,
+    Fault,
+    Refuse,
+    Scenario,
+    When,
+    World,
+    run_once,
+    sweep,
+)
 
 KOPF = "kopf.zalando.org/KopfFinalizerMarker"
 OURS = "example.com/site"
@@ -169,6 +181,59 @@ async def test_the_part_of_the_status_that_is_kopfs_goes_and_results_stay() -> N
     assert stored.to_dict()["status"] == {"createFn": {"url": "https://a"}, "ready": True}
 
 
+async def with_a_child_of_kopf() -> tuple[FakeClient, ConfigMap]:
+    """The child as a handler made it with the client library, with a field that no intent has."""
+    client = FakeClient(left_by_kopf())
+    handler = client.with_options(field_manager="OpenAPI-Generator")
+    meta = ObjectMeta("a", "default", labels={"made-by": "kopf"})
+    return client, await handler.create(ConfigMap(metadata=meta, data={"token": "old", "extra": "1"}))
+
+
+async def test_fields_of_a_child_that_the_intent_does_not_name_disappear_and_the_child_stays() -> None:
+    client, child = await with_a_child_of_kopf()
+    done = await run_once(sites(), "default/a", client)
+
+    assert done.error is None
+    now = await client.get(ConfigMap, "a", "default")
+    assert now.uid == child.uid
+    assert now.data == {"token": SECRET}
+    assert "made-by" not in now.metadata.labels
+    assert (await run_once(sites(), "default/a", client)).writes == []
+
+
+async def test_a_crash_after_the_fields_changed_hands_leads_to_the_same_end() -> None:
+    client, _ = await with_a_child_of_kopf()
+    refuse = Fault(When("patch", "*/configmaps/a", nth=2), Refuse(500, "InternalError", "down"))
+    client.transport.add(refuse)
+    assert (await run_once(sites(), "default/a", client)).error is not None
+    assert (await client.get(ConfigMap, "a", "default")).data["extra"] == "1"
+
+    await run_once(sites(), "default/a", client)
+    assert (await client.get(ConfigMap, "a", "default")).data == {"token": SECRET}
+
+
+async def test_what_others_write_with_the_same_library_later_is_left_alone() -> None:
+    client, _ = await with_a_child_of_kopf()
+    await run_once(sites(), "default/a", client)
+    other = client.with_options(field_manager="OpenAPI-Generator")
+    child = await client.get(ConfigMap, "a", "default")
+    await other.raw.merge(child, {"data": {"theirs": "1"}})
+    site = await client.get(Site, "a", "default")
+    await client.raw.merge(site, {"spec": {"token": "new"}})
+    await run_once(sites(), "default/a", client)
+
+    assert (await client.get(ConfigMap, "a", "default")).data == {"token": "new", "theirs": "1"}
+
+
+async def test_other_field_managers_keep_their_fields() -> None:
+    client, child = await with_a_child_of_kopf()
+    other = client.with_options(field_manager="someone")
+    await other.raw.merge(child, {"data": {"theirs": "1"}})
+    await run_once(sites(), "default/a", client)
+
+    assert (await client.get(ConfigMap, "a", "default")).data == {"token": SECRET, "theirs": "1"}
+
+
 def nothing_is_left(world: World) -> None:
     for site in world.objects(Site):
         raw = {"metadata": {"annotations": dict(site.metadata.annotations)}}
@@ -211,3 +276,20 @@ def test_names_that_cannot_be_kopfs_are_refused(options: dict[str, Any], complai
 def test_an_evolved_controller_without_the_predecessor_holds_its_own_finalizer_alone() -> None:
     assert sites().finalizers == (OURS, KOPF)
     assert evolve(sites(), predecessor=None).finalizers == (OURS,)
+
+
+def test_a_status_finalizers_subresources_and_other_versions_are_not_absorbed() -> None:
+    metadata: dict[str, Any] = {"f:finalizers": {}, "f:labels": {}}
+    status: dict[str, Any] = {"f:create_fn": {}}
+    fields: dict[str, Any] = {"f:metadata": metadata, "f:spec": {}, "f:status": status}
+    update = {"manager": "kopf", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}
+    others = [{**update, "subresource": "scale"}, {**update, "apiVersion": "v2"}, {**update, "manager": "x"}]
+    taken = absorbed([update, *others], ["kopf"], "us", "v1")
+
+    assert taken is not None
+    kept = {"f:metadata": {"f:finalizers": {}}, "f:status": status}
+    assert taken[0] == {**update, "fieldsV1": kept}
+    assert taken[1:4] == others
+    assert taken[4]["fieldsV1"] == {"f:metadata": {"f:labels": {}}, "f:spec": {}}
+    assert absorbed(others, ["kopf"], "us", "v1") is None
+    assert absorbed([], ["kopf"], "us", "v1") is None
