@@ -6,7 +6,17 @@ from typing import Annotated
 import proxy
 from attrs import frozen
 
-from reconcile import Condition, Context, Controller, Intent, Manager, Object, ObjectMeta, resource
+from reconcile import (
+    Condition,
+    Context,
+    Controller,
+    Intent,
+    Manager,
+    Object,
+    ObjectMeta,
+    Predecessor,
+    resource,
+)
 from reconcile.kinds import (
     Deployment,
     DeploymentSpec,
@@ -19,7 +29,6 @@ from reconcile.kinds import (
 )
 from reconcile.models import Schema
 
-KOPF = "kopf.zalando.org/"
 EVERY = 60.0  # the proxy sends no events, so each run asks it when the notebook was last used
 
 
@@ -75,14 +84,6 @@ async def keep_notebook(ctx: Context[Notebook]) -> None:
     await ctx.run_sync(proxy.add_route, notebook.name, f"{notebook.name}.{notebook.namespace}.svc")
     ctx.status(url=f"https://notebooks.example.com/{notebook.name}")
     ctx.condition("Ready", deployment.status.ready_replicas > 0, reason="Running" if awake else "Idle")
-    await forget_kopf(ctx)
-
-
-async def forget_kopf(ctx: Context[Notebook]) -> None:
-    """Remove the annotations in which kopf keeps its state. Needed once, after the switch."""
-    left = {name: None for name in ctx.object.metadata.annotations if name.startswith(KOPF)}
-    if left:
-        await ctx.client.raw.merge(ctx.object, {"metadata": {"annotations": left}})
 
 
 async def drop_notebook(ctx: Context[Notebook]) -> None:
@@ -93,7 +94,7 @@ notebooks = Controller(
     Notebook,
     keep_notebook,
     cleanup=drop_notebook,
-    former_finalizers=[f"{KOPF}KopfFinalizerMarker"],
+    predecessor=Predecessor.kopf("notebooks on kopf", deployments="notebook-operator"),
     owns=[Deployment, Service, PersistentVolumeClaim],
     every=EVERY,
 )

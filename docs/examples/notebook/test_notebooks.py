@@ -7,7 +7,7 @@ from typing import Any
 
 import proxy
 import pytest
-from notebooks import KOPF, Notebook, NotebookSpec, notebooks
+from notebooks import Notebook, NotebookSpec, notebooks
 
 from reconcile import ObjectMeta
 from reconcile.kinds import Deployment
@@ -16,7 +16,7 @@ from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, Wait, W
 RUNS = int(os.environ.get("SWEEP_RUNS", "25")) or None  # of the sweep; 0: all
 SPEC = NotebookSpec("jupyter:1", idle_after=timedelta(minutes=10))
 ADA = Notebook(metadata=ObjectMeta("ada", "default"), spec=SPEC)
-MARKER = f"{KOPF}KopfFinalizerMarker"
+MARKER = "kopf.zalando.org/KopfFinalizerMarker"
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ async def test_an_unused_notebook_is_scaled_to_0_until_it_is_used() -> None:
 
 
 async def test_a_notebook_of_the_kopf_operator_is_taken_over() -> None:
-    annotations = {f"{KOPF}last-handled-configuration": "{}", "team": "science"}
+    annotations = {"kopf.zalando.org/last-handled-configuration": "{}", "team": "science"}
     client = FakeClient(ADA.with_metadata(annotations=annotations, finalizers=(MARKER,)))
     done = await run_once(notebooks, ADA, client)
     assert done.undeclared == []
