@@ -8,8 +8,9 @@ import structlog
 from attrs import define, field
 
 from informers import ApiError, APIResource, Delta, Snapshot
-from reconcile.client.client import Client
+from reconcile.client.client import Client, core_of, reads_of
 from reconcile.client.field_managers import STORMS
+from reconcile.client.own_writes import PATIENCE, SHORT_PATIENCE
 from reconcile.models.values import format_time
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.run_record import RunRecord
@@ -201,6 +202,9 @@ class StormGuard:
         loop = None if active is None else find_loop(active.histories, now, (self.resource, request.key))
         if loop is None or active is None:
             return None
+        if await self._cache_was_behind(primary):
+            self.meter.forget(request)
+            return None
         throttle = LoopThrottle(self.policy.longest)
         throttle.begin(now)
         storm = self._storms[request] = storm_of(request, loop, active, self.manager, throttle, now)
@@ -211,6 +215,36 @@ class StormGuard:
         self.report(primary, REASON, message)
         await self._set_condition(primary, True, message)
         return throttle.seconds
+
+    async def _cache_was_behind(self, primary: Snapshot) -> bool:
+        """Whether the key repeats itself as a stalled watch shows the past; then the cache is current now.
+
+        A run for an object that is gone makes children, which the garbage collector deletes each time.
+        """
+        key = primary.key
+        informer = core_of(self.client).informer(self.resource, key.namespace)
+        if informer is None:
+            return False
+        try:
+            live = await reads_of(self.client).snapshot(self.resource, key, live=True)
+        except ApiError:
+            return False
+
+        def is_shown() -> bool:
+            cached = informer.store.get(key)
+            if live is None:
+                return cached is None or cached.uid != primary.uid
+            return cached is not None and cached.version >= live.version
+
+        if is_shown():
+            return False
+        if not await informer.wait_until(is_shown, SHORT_PATIENCE):
+            informer.relist()
+            await informer.wait_until(is_shown, PATIENCE)
+        elif live is not None and live.uid == primary.uid:
+            return False  # as a rule the run's own write was still on its way
+        self.log.info("the cache was behind, so a key repeated itself", key=str(key))
+        return True
 
     async def _end(self, storm: Storm, primary: Snapshot | None) -> None:
         self.forget(storm.request)

@@ -9,13 +9,14 @@ import pytest
 
 from reconcile import Context, Controller, ObjectMeta, Request, Storms, Watch, kind_of
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.testing import Apply, FaultPlan, Scenario
+from reconcile.testing import Apply, Delete, Fault, FaultPlan, Scenario, Stall, Wait, When, replay
 from reconcile.testing import World as SimulatedWorld
 from reconcile.testing.run_trace import format_trace
 from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
 from tests.helpers.managers import Toy, ToySpec
 from tests.manager import healthy_world
 from tests.manager.healthy_world import Healthy, Rollout
+from tests.simulation.toys import PLOT, keep, scenario
 from tests.storms.storms_world import Case, Operator, value_at
 
 STORMS, HEALTHY, CHILDREN = 200, 200, 60
@@ -119,3 +120,14 @@ def test_busy_controllers_are_not_told_as_loops(capsys: pytest.CaptureFixture[st
         assert len(run.world.runs) > 10
     with capsys.disabled():
         print(f" [{HEALTHY_RUN} seeds run, {HEALTHY} in full]", end="")
+
+
+@pytest.mark.rule("storm-healthy")
+def test_runs_for_an_object_that_is_gone_behind_a_stalled_watch_are_no_storm() -> None:
+    """The garbage collector deletes what they make, each time, until the cache is current."""
+    told = scenario(keep, Apply(PLOT), Wait(2.0), Delete(PLOT), Wait(70.0))
+    stalled = Fault(When("watch", "*/plots"), Stall(after=3, seconds=60.0))
+    world = replay(told, FaultPlan([stalled])).world
+    made = [one.at for one in world.changes if one.change.resource[1] == "configmaps" and not one.change.old]
+    assert len(made) > 6
+    assert max(made) < min(made) + 10.0
