@@ -10,7 +10,7 @@ from tests.helpers.status_pages import NOW, ScriptedManager, row, serving
 from tests.status.page_at_scale import OBJECTS, opened
 from tests.status.page_scenes import many_rows, sample_overview
 
-SLOW = 5.0
+SLOW = 10.0
 """How many times slower than promised a busy machine may be."""
 
 

@@ -236,12 +236,12 @@ async def test_clusters_show_their_informers_and_shards_who_holds_what(
     [
         (
             "back-off",
-            {"next_at": NOW + 40, "sentence": "failed once, last with E; tries again in 50 s"},
+            {"next_at": NOW + 49, "sentence": "failed once, last with E; tries again in 50 s"},
             "tries again in 4",
         ),
         (
             "throttled",
-            {"next_at": NOW + 40, "sentence": "slowed down, next run in 50 s: a fight"},
+            {"next_at": NOW + 49, "sentence": "slowed down, next run in 50 s: a fight"},
             "next run in 4",
         ),
         ("running", {"sentence": "running for 90 s, at shop.py:7"}, "running for 9"),
