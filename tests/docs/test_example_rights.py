@@ -8,6 +8,16 @@ import pytest
 from backups import Backup, BackupSpec, Restore, RestoreSpec, backups, restores
 from clustersecrets import ClusterSecret, cluster_secrets
 from cronjobs import CronJob, CronJobSpec, cron_jobs
+from daskclusters import (
+    DaskCluster,
+    DaskClusterSpec,
+    DaskWorkerGroup,
+    DaskWorkerGroupSpec,
+    Scheduler,
+    Workers,
+    dask_clusters,
+    worker_groups,
+)
 from notebooks import Notebook, NotebookSpec, notebooks
 from tenants import SETTINGS, Tenant, TenantSpec, tenants
 from test_backups import FakeStorage
@@ -21,6 +31,8 @@ from reconcile.testing import FakeClient, simulate
 ACCOUNT = service_account("default", "operator")
 GROUP = "rbac.authorization.k8s.io"
 POD = {"containers": [{"name": "main", "image": "report:1"}], "restartPolicy": "Never"}
+WORKER = {"containers": [{"name": "main", "image": "dask:1"}]}
+SERVICE = {"ports": [{"name": "tcp-comm", "port": 8786}]}
 STORAGE = FakeStorage()
 HERE = ObjectMeta("a", "default")
 NOON = "2026-01-01T12:00:00Z"
@@ -44,6 +56,15 @@ CASES: dict[str, tuple[list[Controller[Any]], list[Object]]] = {
         [Backup(metadata=HERE, spec=BackupSpec("a")), Restore(metadata=HERE, spec=RestoreSpec("a", "b"))],
     ),
     "cluster-secret": ([cluster_secrets()], [ClusterSecret(metadata=ObjectMeta("a"), data={"a": "MQ=="})]),
+    "dask": (
+        [dask_clusters, worker_groups()],
+        [
+            DaskCluster(metadata=HERE, spec=DaskClusterSpec(Scheduler(WORKER, SERVICE), Workers(WORKER))),
+            DaskWorkerGroup(
+                metadata=ObjectMeta("b", "default"), spec=DaskWorkerGroupSpec("a", Workers(WORKER))
+            ),
+        ],
+    ),
     "notebook": ([notebooks], [Notebook(metadata=HERE, spec=NotebookSpec("jupyter:1"))]),
     "tenant": (
         [tenants],
