@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from notebooks import KOPF, Notebook, NotebookSpec, notebooks
+from notebooks import Notebook, NotebookSpec, notebooks
 
 from reconcile import ObjectMeta
 from reconcile.kinds import Deployment, PersistentVolumeClaim, Service
@@ -26,7 +26,8 @@ async def test_notebooks_created_under_kopf_are_taken_over_by_the_port(
         async def of_kopf() -> bool:
             found = await client.get(Notebook, "ada", where)
             return bool(
-                found.status.url and any(name.startswith(KOPF) for name in found.metadata.annotations)
+                found.status.url
+                and any(name.startswith("kopf.zalando.org/") for name in found.metadata.annotations)
             )
 
         async def of_ours() -> bool:
