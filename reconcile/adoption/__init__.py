@@ -1,10 +1,11 @@
-"""The way from another framework to this one: what `reconcile adopt` reads, says and drafts.
+"""The way from another framework to this one: what `reconcile adopt` reads, says, drafts and audits.
 
 - `kopf_handlers`: the handlers of an operator on kopf, as values.
 - `kopf_registry`, `kopf_modules`: where they come from.
 - `kopf_source`, `kopf_settings`: what the source says besides.
 - `kopf_table`: what each of kopf's names becomes.
 - `kopf_report`: the same about one operator, as text and JSON.
+- `cluster_reading`, `tally`: what it left in a cluster; `audit`, `audit_text`: what stands against a switch.
 """
 
 __all__: list[str] = []

@@ -192,16 +192,6 @@ class Draft:
         texts = [_requirement(name, value) for name, value in asked[0].items()]
         return ",".join(texts) if all(texts) else ""
 
-    @property
-    def traces(self) -> Mapping[str, str]:
-        """The names under which the operator on kopf works, where they are not kopf's defaults."""
-        found = {
-            "finalizer": self.operator.setting("persistence.finalizer"),
-            "peering": self.operator.setting("peering.name"),
-            "prefix": next(iter(self.operator.prefixes), None),
-        }
-        return {name: value for name, value in found.items() if isinstance(value, str) and value}
-
 
 def _optional(part: Part) -> bool:
     deletes = [one for one in part.handlers if one.decorator == "kopf.on.delete"]

@@ -134,7 +134,7 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
         yield f'selector="{draft.selector}"'
     if draft.admits:
         yield "admission=admission"
-    given = "".join(f", {key}={value!r}" for key, value in draft.traces.items())
+    given = "".join(f", {key}={value!r}" for key, value in draft.operator.trace_names.items())
     yield f'predecessor=Predecessor.kopf("{name} on kopf", deployments="{name}"{given})'
 
 

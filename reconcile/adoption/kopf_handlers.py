@@ -182,3 +182,13 @@ class KopfOperator:
     def setting(self, name: str) -> Any:
         """The last value that was assigned to a setting; None if there is none."""
         return next((one.value for one in reversed(self.settings) if one.name == name), None)
+
+    @property
+    def trace_names(self) -> Mapping[str, str]:
+        """The names of KopfTraces that its source sets: what it writes on objects and in peering objects."""
+        found = {
+            "finalizer": self.setting("persistence.finalizer"),
+            "peering": self.setting("peering.name"),
+            "prefix": next(iter(self.prefixes), None),
+        }
+        return {name: value for name, value in found.items() if isinstance(value, str) and value}

@@ -26,6 +26,14 @@ STEPS: Mapping[str, Step] = {
         "adopt_draft",
         ("reconcile adopt kopf draft sites operator.py --crd crd.yaml",),
     ),
+    "audit": Step(
+        "Say what it left in a cluster, and what stands against a switch.",
+        "adopt_audit",
+        (
+            "reconcile adopt kopf audit operator.py",
+            "reconcile adopt kopf audit --kind sites.example.com --json",
+        ),
+    ),
 }
 """In the order in which they are done."""
 

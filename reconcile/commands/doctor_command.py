@@ -61,7 +61,8 @@ def doctor(
     if as_json:
         click.echo(json.dumps(report.as_json(), indent=2))
     else:
-        _show(report)
+        show_findings(report)
+        click.echo(report.summary())
     return 1 if report.failed else 0
 
 
@@ -145,8 +146,8 @@ def _reading(manager: DebugClient) -> Managers:
     return read
 
 
-def _show(report: Report) -> None:
+def show_findings(report: Report) -> None:
+    """Print each finding in a line, the severity in its colour."""
     for one in report.findings:
         level, _, rest = one.line().partition(" ")
         click.echo(f"{click.style(level, fg=_COLOURS[one.severity])} {rest}")
-    click.echo(report.summary())
