@@ -164,8 +164,10 @@ class Predecessor:
         is at work.
 
         An object that a handler of creation began and did not finish is held: it fails with `HalfCreated`
-        until somebody has seen to it. `unfinished="run"` is for reconcilers that find whatever such a handler
-        made outside of the cluster. Raises ValueError for names that cannot be kopf's.
+        until somebody has seen to it. So is one with the finalizer that kopf never handled to the end: kopf
+        records a handler only after its first attempt. `unfinished="run"` is for reconcilers that find what
+        such a handler made outside of the cluster, and for operators of daemons and timers alone. Raises
+        ValueError for names that cannot be kopf's.
         """
         traces = KopfTraces(prefix, finalizer, peering, field_managers=_names(field_managers))
         check_former_finalizers((finalizer,))

@@ -3,7 +3,8 @@
 The steps are ordered so that a crash between any two of them leads to the same end, and so that kopf can have
 the object back until a run has succeeded:
 
-1. An object that kopf began to create and did not finish is held, and nothing of it is changed.
+1. An object that kopf began to create and did not finish, or may have begun to create, is held, and nothing
+   of it is changed.
 2. The finalizer gives way to the controller's in one write, as every former finalizer does.
 3. The author's function runs.
 4. Only after it has returned kopf's annotations go, in one write, and then its part of the status.
@@ -20,7 +21,7 @@ from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.run_output import PendingEvent
 from reconcile.models.fields import fields_of
 from reconcile.models.objects import status_part
-from reconcile.predecessors import KopfTraces, ObjectTraces, removal, status_removal, traces_on
+from reconcile.predecessors import KopfTraces, ObjectTraces, release, removal, status_removal, traces_on
 from reconcile.runs.run_request import TerminalError
 
 SHOWN = 5
@@ -55,7 +56,7 @@ class KopfTakeover:
         if seen is None:
             return None
         traces = traces_on(seen.to_dict(), names)
-        if traces.half_created and predecessor.unfinished == "hold":
+        if (traces.half_created or traces.begun) and predecessor.unfinished == "hold":
             error = HalfCreated(_half_created(controller, names, snapshot, traces))
             subject = core_of(client).decoded(controller.kind, snapshot)
             recorder.record(subject, PendingEvent("Warning", "HalfCreated", str(error)))
@@ -101,24 +102,30 @@ def _half_created(
     controller: Controller[Any], names: KopfTraces, snapshot: Snapshot, traces: ObjectTraces
 ) -> str:
     """What is known of the creation, and how a person releases the object."""
+    return (
+        f"{_known(snapshot, traces)}. What it did outside of the cluster is not known, so the object is "
+        f"held. See to it, then release the object: {_release(controller, names, snapshot, traces)}"
+    )
+
+
+def _known(snapshot: Snapshot, traces: ObjectTraces) -> str:
     records, key = traces.half_created, snapshot.key
+    if not records:
+        return f"kopf may have begun to create {key}: it holds it, and has not handled it to the end once"
     handlers = ", ".join(
         f"{record.handler[:SHOWN_CHARACTERS]!r} (since {record.started[:SHOWN_CHARACTERS]!r})"
         for record in records[:SHOWN]
     )
     more = f" and {len(records) - SHOWN} more" if len(records) > SHOWN else ""
-    return (
-        f"kopf began to create {key} and did not finish: handler {handlers}{more}. What it did outside of "
-        "the cluster is not known, so the object is held. See to it, then remove the record: "
-        f"{_release(controller, names, snapshot, traces)}"
-    )
+    return f"kopf began to create {key} and did not finish: handler {handlers}{more}"
 
 
 def _release(controller: Controller[Any], names: KopfTraces, snapshot: Snapshot, traces: ObjectTraces) -> str:
-    forms = [form for record in traces.half_created[:SHOWN] for form in names.names_of(record.handler)]
-    there = [form for form in forms if form in traces.annotations]
-    if not there:
-        return f"status.{names.status_field}.progress"
     key = snapshot.key
     namespace = f" -n {key.namespace}" if key.namespace else ""
-    return f"kubectl annotate {controller.resource.name} {key.name}{namespace} {'- '.join(there)}-"
+    marks = [
+        f"{name}-" if value is None else f"{name}={value}" for name, value in release(traces, names).items()
+    ]
+    command = f"kubectl annotate {controller.resource.name} {key.name}{namespace} {' '.join(marks)}"
+    in_status = any(record.place == "status" for record in traces.half_created)
+    return f"remove status.{names.status_field}.progress, and {command}" if in_status else command

@@ -104,6 +104,15 @@ class ObjectTraces:
             and (record.purpose == "create" or (not record.purpose and not self.last_handled))
         )
 
+    @property
+    def begun(self) -> bool:
+        """Whether kopf holds it, and has not handled it to the end once, and says no more.
+
+        The first handler of its creation may have been called: kopf writes the finalizer before that, and its
+        first record after. Operators without such a handler (daemons, timers alone) leave the same.
+        """
+        return self.finalizer and not self.last_handled and not self.progress
+
 
 def traces_on(obj: Mapping[str, Any], names: KopfTraces) -> ObjectTraces:
     """What one kopf operator left on an object."""
@@ -137,6 +146,13 @@ def removal(traces: ObjectTraces, names: KopfTraces) -> Mapping[str, Any]:
     if not traces.annotations:
         return {}
     return {"metadata": {"annotations": dict.fromkeys(traces.annotations)}}
+
+
+def release(traces: ObjectTraces, names: KopfTraces) -> Mapping[str, str | None]:
+    """The annotations after which a half-created object counts as created, for kopf too; None: it goes."""
+    records = (form for record in traces.half_created for form in names.names_of(record.handler))
+    gone = dict.fromkeys(form for form in records if form in traces.annotations)
+    return gone if traces.last_handled else {**gone, names.names_of(LAST_HANDLED)[0]: "{}"}
 
 
 def status_removal(traces: ObjectTraces, status: object, names: KopfTraces) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from reconcile.client.former_managers import absorbed
 from reconcile.errors import HalfCreated, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.predecessors import KopfTraces, traces_on
+from reconcile.predecessors import release as release_of
 from reconcile.testing import (
     Apply,
     Delete,
@@ -134,18 +135,33 @@ async def test_an_object_that_kopf_created_by_half_is_held_and_reported_until_it
     assert isinstance(done.error, TerminalError)
     assert not done.retry
     assert "create_fn" in str(done.error)
-    release = "kubectl annotate sites.example.com a -n default kopf.zalando.org/create_fn-"
+    release = (
+        "kubectl annotate sites.example.com a -n default "
+        "kopf.zalando.org/create_fn- kopf.zalando.org/last-handled-configuration={}"
+    )
     assert str(done.error).endswith(release)
     assert SECRET not in str(done.error)
     assert len(done.events) == 1
     assert "HalfCreated" in done.events[0]
 
     site = await client.get(Site, "a", "default")
-    released = {"metadata": {"annotations": {f"{NAMES.prefix}/create_fn": None}}}
-    await client.raw.merge(site, released)
+    raw = {"metadata": {"annotations": dict(site.metadata.annotations), "finalizers": [KOPF]}}
+    await client.raw.merge(site, {"metadata": {"annotations": {**release_of(traces_on(raw, NAMES), NAMES)}}})
     done = await run_once(sites(), half, client)
     assert done.error is None
     assert "apply configmaps default/a" in done.writes
+    assert (await client.get(Site, "a", "default")).metadata.annotations == {"mine": "1"}
+
+
+async def test_an_object_that_kopf_holds_and_never_handled_is_held_as_its_handler_may_have_begun() -> None:
+    begun = Site(metadata=ObjectMeta("a", "default", finalizers=(KOPF,)))
+    client = FakeClient(begun)
+    done = await run_once(sites(), begun, client)
+
+    assert done.writes == []
+    assert isinstance(done.error, HalfCreated)
+    assert "may have begun to create default/a" in str(done.error)
+    assert (await run_once(sites(unfinished="run"), begun, client)).error is None
 
 
 async def test_a_reconciler_that_finds_what_a_handler_made_may_run_for_half_created_objects() -> None:

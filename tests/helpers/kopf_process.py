@@ -10,20 +10,21 @@ from pathlib import Path
 from reconcile.testing import ListeningServer
 
 TESTS = Path(__file__).parents[1]
-COMPARED = TESTS / "compared"
+FOLDERS = (TESTS / "compared", TESTS / "adoption")
 NOTEBOOK = TESTS.parent / "docs" / "examples" / "notebook"
 
 
 @contextmanager
-def kopf(server: ListeningServer, log: Path, operator: str, *where: str) -> Iterator[None]:
-    """An operator of tests/compared on kopf, killed at the end.
+def kopf(server: ListeningServer, log: Path, operator: str, *where: str, **variables: str) -> Iterator[None]:
+    """An operator of tests/compared or tests/adoption on kopf, killed at the end.
 
-    `where` are flags of kopf that name its namespaces (default: all).
+    `where` are flags of kopf that name its namespaces (default: all), `variables` of its environment.
     """
     environment = {
         **os.environ,
+        **variables,
         "KUBECONFIG": str(server.kubeconfig),
-        "PYTHONPATH": os.pathsep.join([str(COMPARED), str(NOTEBOOK)]),
+        "PYTHONPATH": os.pathsep.join([*map(str, FOLDERS), str(NOTEBOOK)]),
     }
     namespaces = where or ("--all-namespaces",)
     command = [sys.executable, "-m", "kopf", "run", "--standalone", *namespaces, "-m", operator]

@@ -14,6 +14,7 @@ from reconcile.predecessors.kopf_traces import (
     KopfTraces,
     ObjectTraces,
     prefixes_in_use,
+    release,
     removal,
     status_removal,
     traces_on,
@@ -117,6 +118,26 @@ def test_an_object_is_half_created_while_a_handler_of_its_creation_is_unfinished
     found = traces_on(obj, NAMES)
 
     assert [handler.handler for handler in found.half_created] == ["create_fn"] * half
+
+
+def test_an_object_that_kopf_holds_without_a_word_may_have_begun_until_it_is_released() -> None:
+    obj: dict[str, Any] = {"metadata": {"finalizers": [NAMES.finalizer], "annotations": {}}}
+    found = traces_on(obj, NAMES)
+    assert found.begun
+    assert found.half_created == ()
+
+    record = json.dumps({"started": STARTED, "purpose": "create"})
+    obj["metadata"]["annotations"] = {f"{NAMES.prefix}/fn": record}
+    found = traces_on(obj, NAMES)
+    assert not found.begun
+
+    patch = release(found, NAMES)
+    assert patch == {f"{NAMES.prefix}/fn": None, f"{NAMES.prefix}/last-handled-configuration": "{}"}
+    obj["metadata"]["annotations"] = {name: value for name, value in patch.items() if value is not None}
+    found = traces_on(obj, NAMES)
+    assert not found.begun
+    assert found.half_created == ()
+    assert release(found, NAMES) == {}
 
 
 def test_a_record_without_purpose_is_of_an_update_once_the_object_was_handled() -> None:
