@@ -30,8 +30,8 @@ Manifest = Mapping[str, Any]
 class Names:
     """Labels and annotations for what is made from a part of a spec."""
 
-    labels: Mapping[str, str] = field(factory=dict)
-    annotations: Mapping[str, str] = field(factory=dict)
+    labels: Mapping[str, str] = field(factory=dict[str, str])
+    annotations: Mapping[str, str] = field(factory=dict[str, str])
 
 
 @frozen
@@ -200,7 +200,7 @@ def with_environment(pod: Manifest, environment: Mapping[str, str]) -> dict[str,
     """The pod, whose containers have these variables unless they set them themselves."""
 
     def told(container: Manifest) -> dict[str, Any]:
-        own = list(container.get("env") or ())
+        own: list[Any] = list(container.get("env") or ())
         set_here = {variable["name"] for variable in own}
         more = [{"name": name, "value": text} for name, text in environment.items() if name not in set_here]
         return {**container, "env": [*more, *own]}
@@ -211,12 +211,13 @@ def with_environment(pod: Manifest, environment: Mapping[str, str]) -> dict[str,
 # --- what keeps it ----------------------------------------------------------------------------------
 
 
-async def is_gone(ctx: Context[Any]) -> bool:
+async def is_gone(ctx: Context[DaskCluster] | Context[DaskWorkerGroup]) -> bool:
     """Whether the server no longer has the object, or deletes it.
 
     A child that is missing may have been deleted with it, and the news of that can be the first to come.
     """
-    found = await ctx.client.find(type(ctx.object), ctx.object.name, ctx.object.namespace, live=True)
+    kind = type(ctx.object)
+    found = await ctx.client.find(kind, ctx.object.name, ctx.object.namespace, live=True)
     return found is None or found.uid != ctx.object.uid or found.terminating
 
 
