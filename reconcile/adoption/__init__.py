@@ -6,6 +6,7 @@
 - `kopf_table`: what each of kopf's names becomes.
 - `kopf_report`: the same about one operator, as text and JSON.
 - `cluster_reading`, `tally`: what it left in a cluster; `audit`, `audit_text`: what stands against a switch.
+- `kopf_return`, `handing_back`: how objects go back to an operator on kopf.
 """
 
 __all__: list[str] = []

@@ -34,6 +34,11 @@ STEPS: Mapping[str, Step] = {
             "reconcile adopt kopf audit --kind sites.example.com --json",
         ),
     ),
+    "back": Step(
+        "Hand objects back to the operator on kopf.",
+        "adopt_back",
+        ("reconcile adopt kopf back sites --dry-run", "reconcile adopt kopf back sites --field status.phase"),
+    ),
 }
 """In the order in which they are done."""
 

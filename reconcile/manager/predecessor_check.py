@@ -43,6 +43,7 @@ class PredecessorActive(Exception):
         )
         self.controller = controller
         self.predecessor = predecessor
+        self.found = found
 
 
 class _FieldsEntry(msgspec.Struct):

@@ -14,6 +14,7 @@ NOT_MEMORIES = {
     "reconcile/embedded/schema/cel/admission_evaluation.py": "how deep one evaluation goes",
     "reconcile/testing": "the test kit; its messages are cut",
     "reconcile/commands": "what a screen shows",
+    "reconcile/adoption": "what one report names",
     "reconcile/models/source.py": "the width of a line",
 }
 """Bounds on what is made or shown once: nothing is kept beyond it."""

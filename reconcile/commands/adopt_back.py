@@ -1,0 +1,192 @@
+"""`reconcile adopt kopf back`: hands objects back to the operator on kopf that kept them before."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+import click
+from attrs import frozen
+
+from informers import NotFound, SystemClock
+from reconcile.adoption.handing_back import Fates, HandingBack
+from reconcile.adoption.kopf_return import Fate, Path, ReturnedKind
+from reconcile.client.sender import Sender, json_object
+from reconcile.commands.completions import modules
+from reconcile.commands.definition_diff import Cluster
+from reconcile.commands.kubeconfig_options import kubeconfig_options
+from reconcile.commands.problems import Problem
+from reconcile.commands.progress import progress
+from reconcile.commands.targets import Operator, load_operator
+from reconcile.controller.declaration import Controller
+from reconcile.doctor.findings import printable
+from reconcile.manager.predecessor_check import PredecessorActive, PredecessorCheck
+
+WRITTEN: Final = (Fate.HANDED, Fate.CHANGED)
+
+
+@click.command()
+@click.argument("module", shell_complete=modules)
+@click.option("--name", metavar="NAME", help="Name of the operator. Default: that of its manager or MODULE.")
+@click.option(
+    "--namespace", "-n", metavar="NS", help="Namespace that the operator runs in. Default: NAME-system."
+)
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="PATH",
+    help="A field outside of the spec that a handler on kopf is for, like `status.phase`.",
+)
+@click.option("--untraced", is_flag=True, help="Hand back objects too that have no trace of either operator.")
+@click.option("--dry-run", is_flag=True, help="Print what it would do, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@kubeconfig_options
+def back(
+    module: str,
+    name: str | None,
+    namespace: str | None,
+    fields: tuple[str, ...],
+    untraced: bool,
+    dry_run: bool,
+    yes: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> int:
+    """Hand the objects of the operator MODULE back to the one on kopf that `Predecessor.kopf` names.
+
+    Each object gets, in one write, kopf's finalizer in place of the new one, and the copy of what kopf
+    handled last, as it is now: then kopf resumes it and does not call its `create` handlers again. Both
+    operators have to be stopped meanwhile. It may be killed at any time and run again. What the new operator
+    wrote besides stays: conditions, results, and the fields that it owns. Exit status 1: some objects were
+    not handed back, and the lines say which.
+    """
+    operator = load_operator(module, name or "")
+    kinds = _kinds(operator, tuple(_path(text) for text in fields))
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise Problem("nothing was handed back", "add --yes, or see with --dry-run what it would do")
+    asked = _Asked(operator, namespace or f"{operator.name}-system", kinds, untraced)
+    cluster = Cluster(kubeconfig, context)
+    with progress("reading the objects"):
+        outlook = anyio.run(_outlook, cluster, asked)
+    _show(outlook)
+    if dry_run:
+        return 0
+    if not any(fates.counts[fate] for fates in outlook for fate in WRITTEN):
+        return _concluded(outlook, "nothing is left to hand back")
+    if not yes and not click.confirm("Hand them back?"):
+        raise Problem("nothing was handed back", "")
+    with progress("writing the objects"):
+        done = anyio.run(_handed_back, cluster, asked)
+    return _concluded(done, "handed back: start the operator on kopf")
+
+
+@frozen
+class _Asked:
+    operator: Operator
+    home: str
+    kinds: Sequence[ReturnedKind]
+    untraced: bool
+
+
+def _kinds(operator: Operator, fields: Sequence[Path]) -> Sequence[ReturnedKind]:
+    """Those that controllers took over from kopf. Raises Problem."""
+    namespaces = tuple(operator.manager.namespaces)
+    found = [
+        ReturnedKind(
+            controller.resource,
+            controller.predecessor.traces,
+            tuple(name for name in controller.finalizers if name != controller.predecessor.traces.finalizer),
+            frozenset((controller.field_manager, *controller.former_field_managers)),
+            tuple(fields),
+            namespaces,
+        )
+        for controller in operator.manager.controllers
+        if controller.predecessor is not None and controller.predecessor.traces is not None
+    ]
+    if not found:
+        raise Problem(
+            f"no controller of {operator.name} names an operator on kopf",
+            "add predecessor=Predecessor.kopf(...) to those that replaced it",
+        )
+    return found
+
+
+def _path(text: str) -> Path:
+    """Raises Problem."""
+    path = tuple(text.split("."))
+    if not all(path) or path[0] not in ("metadata", "status") or len(path) < 2:
+        raise Problem(
+            f"--field: {text!r} is not a field below metadata or status", "write it like status.phase"
+        )
+    return path
+
+
+async def _outlook(cluster: Cluster, asked: _Asked) -> Sequence[Fates]:
+    """Raises Problem."""
+    async with cluster.connected() as sender:
+        await _check_stopped(sender, asked)
+        return [await HandingBack(sender, asked.untraced).look(kind) for kind in asked.kinds]
+
+
+async def _handed_back(cluster: Cluster, asked: _Asked) -> Sequence[Fates]:
+    """Raises Problem."""
+    async with cluster.connected() as sender:
+        await _check_stopped(sender, asked)
+        return [await HandingBack(sender, asked.untraced).run(kind) for kind in asked.kinds]
+
+
+async def _check_stopped(sender: Sender, asked: _Asked) -> None:
+    """That neither operator would work on the objects meanwhile. Raises Problem, ApiError."""
+    await _check_own(sender, asked)
+    controllers: Sequence[Controller[Any]] = asked.operator.manager.controllers
+    own = frozenset().union(*(kind.managers for kind in asked.kinds))
+    namespaces = tuple(asked.operator.manager.namespaces)
+    check = PredecessorCheck(sender.transport, SystemClock(), own, namespaces)
+    try:
+        await check.check(controllers)
+    except PredecessorActive as active:
+        raise Problem(
+            f"{printable(active.found)}, so {active.predecessor.name} is at work",
+            "stop it until the objects are handed back: it takes those without its copy for new ones",
+        ) from None
+
+
+async def _check_own(sender: Sender, asked: _Asked) -> None:
+    """Raises Problem if the Deployment of the new operator has pods, or asks for some."""
+    name = asked.operator.name
+    path = f"/apis/apps/v1/namespaces/{asked.home}/deployments/{name}"
+    try:
+        deployment: Mapping[str, Any] = await sender.send("GET", path, json_object)
+    except NotFound:
+        return
+    replicas = deployment["spec"].get("replicas", 1)
+    pods = (deployment.get("status") or {}).get("replicas") or 0
+    if replicas or pods:
+        raise Problem(
+            f"the Deployment {asked.home}/{name} asks for {replicas} replicas and has {pods} pods, "
+            "so the new operator would take the objects over again",
+            f"stop it: kubectl scale -n {asked.home} deployment/{name} --replicas=0",
+        )
+
+
+def _show(fates: Sequence[Fates]) -> None:
+    for one in fates:
+        for line in one.lines():
+            click.echo(printable(line))
+
+
+def _concluded(fates: Sequence[Fates], good: str) -> int:
+    """The last lines, and the exit status."""
+    failed = [line for one in fates for line in one.lines() if one.failed or one.counts[Fate.DELETING]]
+    if not failed:
+        click.echo(good)
+        return 0
+    for line in failed:
+        click.echo(printable(line), err=True)
+    click.echo(
+        "not all: start the new operator until the objects that are being deleted have gone, then run this "
+        "again",
+        err=True,
+    )
+    return 1

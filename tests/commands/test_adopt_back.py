@@ -1,0 +1,136 @@
+"""`reconcile adopt kopf back` on an embedded server, without kopf."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from informers.kubernetes import connect
+from reconcile import Client, ObjectMeta
+from reconcile.commands import main
+from reconcile.kinds import Namespace
+from reconcile.models import definition_of
+from reconcile.testing.control_plane import ServerEndpoint
+from tests.adoption.returned_sites import Site, sites
+from tests.commands.helpers import complaint
+
+BACK = ("adopt", "kopf", "back")
+MODULE = "tests.adoption.returned_sites"
+KOPF = "kopf.zalando.org/KopfFinalizerMarker"
+NAMES = tuple(f"s{number}" for number in range(7))
+
+
+def on(server: ServerEndpoint, does: Callable[[Client], Awaitable[None]]) -> None:
+    async def run() -> None:
+        transport = await connect(server.kubeconfig)
+        try:
+            await does(Client(transport))
+        finally:
+            await transport.aclose()
+
+    anyio.run(run)
+
+
+async def fill(client: Client) -> None:
+    """Objects as the new operator leaves them, and one that nobody has seen yet."""
+    await client.apply(definition_of(Site))
+    for name in NAMES:
+        await client.create(Site(metadata=ObjectMeta(name, "default", finalizers=(sites.finalizer,))))
+    await client.create(Site(metadata=ObjectMeta("unseen", "default")))
+
+
+def back(server: ServerEndpoint, *arguments: str) -> int:
+    return main([*BACK, MODULE, *arguments, "--kubeconfig", str(server.kubeconfig)])
+
+
+def test_a_dry_run_says_what_becomes_of_each_object_and_changes_nothing(
+    cluster: ServerEndpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on(cluster, fill)
+    assert back(cluster, "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines() == [
+        (
+            "sites.back.example.com: 7 handed back: kopf resumes it (default/s0, default/s1, default/s2, "
+            "default/s3, default/s4 and 2 more)"
+        ),
+        (
+            "sites.back.example.com: 1 without a trace of either operator: kopf calls its create handlers "
+            "(default/unseen)"
+        ),
+    ]
+    assert back(cluster, "--dry-run") == 0
+    assert capsys.readouterr().out == shown
+    assert back(cluster, "--dry-run", "--untraced") == 0
+    assert "8 handed back" in capsys.readouterr().out
+
+
+def test_an_object_that_is_being_deleted_is_left_to_the_new_operator_with_status_1(
+    cluster: ServerEndpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def deleting(client: Client) -> None:
+        await fill(client)
+        await client.delete(await client.get(Site, "s0", "default"))
+
+    async def check(client: Client) -> None:
+        found = {site.name: site.metadata for site in await client.list(Site)}
+        assert found["s0"].finalizers == (sites.finalizer,)
+        assert all(found[name].finalizers == (KOPF,) for name in NAMES[1:])
+        assert found["unseen"].finalizers == ()
+        copy = found["s1"].annotations["kopf.zalando.org/last-handled-configuration"]
+        assert copy == '{"size":1}\n'
+
+    on(cluster, deleting)
+    assert back(cluster, "--yes") == 1
+    said = capsys.readouterr()
+    assert "1 being deleted and held by the new operator" in said.err
+    assert "start the new operator until the objects that are being deleted have gone" in said.err
+    on(cluster, check)
+
+
+def deployment(name: str, namespace: str) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "said"),
+    [
+        ("sites", "sites-system", "error: the Deployment sites-system/sites asks for 1 replicas"),
+        (
+            "old-sites",
+            "default",
+            "error: Deployment default/old-sites has 1 replicas, so sites on kopf is at",
+        ),
+    ],
+)
+def test_nothing_is_written_while_one_of_the_operators_is_at_work(
+    cluster: ServerEndpoint, capsys: pytest.CaptureFixture[str], name: str, namespace: str, said: str
+) -> None:
+    async def deployed(client: Client) -> None:
+        await fill(client)
+        await client.create(Namespace(metadata=ObjectMeta("sites-system")))
+        await client.create(deployment(name, namespace))
+
+    on(cluster, deployed)
+    arguments = (MODULE, "--yes", "--kubeconfig", str(cluster.kubeconfig))
+    assert complaint(capsys, *BACK, *arguments).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((MODULE,), "error: nothing was handed back: add --yes, or see with --dry-run what it would do"),
+        ((MODULE, "--yes", "--field", "spec.size"), "error: --field: 'spec.size' is not a field below"),
+        (("ours", "--yes"), "error: no controller of ours names an operator on kopf: add predecessor="),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    arguments: tuple[str, ...], said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "ours.py").write_text("from sites import sites as controller\n")
+    assert complaint(capsys, *BACK, *arguments).startswith(said)
