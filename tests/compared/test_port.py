@@ -24,11 +24,9 @@ async def test_notebooks_created_under_kopf_are_taken_over_by_the_port(
     async with api_server.connect() as client:
 
         async def of_kopf() -> bool:
-            found = await client.get(Notebook, "ada", where)
-            return bool(
-                found.status.url
-                and any(name.startswith("kopf.zalando.org/") for name in found.metadata.annotations)
-            )
+            # It is written last, in the patch that removes the progress of the handlers.
+            metadata = (await client.get(Notebook, "ada", where)).metadata
+            return "kopf.zalando.org/last-handled-configuration" in metadata.annotations
 
         async def of_ours() -> bool:
             metadata = (await client.get(Notebook, "ada", where)).metadata

@@ -22,6 +22,7 @@ from reconcile.testing import (
 )
 from tests.simulation.tiny_worlds import EAST, keep_secret
 from tests.simulation.toys import Plot, bed
+from tests.verification.zoo.unobserved_states import pod_never_seen_leaving
 
 AS_USUAL = FaultPlan(schedule=())
 
@@ -134,3 +135,11 @@ def test_an_obligation_is_met_on_all_schedules_with_a_crash_and_a_lost_answer() 
     assert report.exhaustive
     assert report.schedules is not None
     assert report.schedules > 50
+
+
+@pytest.mark.rule("sim-explore")
+def test_a_process_that_has_yet_to_prove_its_cache_is_told_from_one_that_has() -> None:
+    with pytest.raises(Broken) as broken:
+        explore(pod_never_seen_leaving(mended=False))
+    # Its successor asks anew whether the cache is up to date, and sees what the first one did not.
+    assert taken(broken.value) == ["crash after manager 1 clusters default/db: delete pods default/db-1"]

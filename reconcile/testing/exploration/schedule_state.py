@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 import msgspec
 from attrs import define, field, frozen
 
-from informers import Informer, Snapshot
+from informers import APIResource, Informer, Snapshot
 from informers.resource import Key
 from informers.transport import Response
+from reconcile.client.client import core_of
 from reconcile.controller.runner import Runner
 from reconcile.embedded.log import NAMESPACES, StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.object_metadata import StoredOwner
@@ -124,6 +125,8 @@ class ScheduleState:
         if transition.kind in ("run", "answer", "lose", "line"):
             # Code of the author may have run, and what it remembers may have decided.
             reads.update((("memory", transition.process), ("outside", 0)))
+            # A deletion waits for a proof that the cache is up to date, unless there was one before.
+            reads.add(("freshness", transition.process))
         match transition.kind:
             case "send":
                 reads.add(("outside", 0))
@@ -173,6 +176,8 @@ class ScheduleState:
         further: dict[RunName, tuple[list[object], Versions, list[str]]] = {}
         if transition.run is not None and transition.kind != "send":
             seen, versions, uids = further[transition.run] = [transition.kind], {}, []
+            if transition.kind == "run":
+                seen.append(self._local()["freshness", transition.process])
             if answer is not None:
                 body = _decoded(answer.body)
                 digest, uids[:] = self._digests.content_of(body)
@@ -313,9 +318,9 @@ class ScheduleState:
         """The keys that wait for their own writes to come back."""
         for runner in _runners(process):
             yield sorted(
-                (str(request), len(journal._writes), len(journal._unknown))
+                (str(request), len(journal._writes), len(journal._unknown), _names(journal._certain))
                 for request, journal in runner._executor._journals.items()
-                if journal
+                if journal or journal._certain
             )
 
     def _cached(self, informer: Informer) -> list[tuple[str, bool, bytes]]:
@@ -365,6 +370,9 @@ class ScheduleState:
                 if function is not None
             ]
             parts["memory", process.number] = self._remembered(roots)
+            parts["freshness", process.number] = tuple(
+                (runner.name, *_proven(runner)) for runner in _runners(process)
+            )
         if self.world.outside is not None:
             services = [service.state() for service in self.world.services]
             parts["outside", 0] = digest_of(self._remembered([[self.world.outside]]), services)
@@ -422,6 +430,16 @@ class ScheduleState:
 def _runners(process: ManagerProcess) -> Iterator[Runner[Any]]:
     assembly = None if process.manager is None else process.manager._assembly
     return iter(()) if assembly is None else iter(assembly.clusters.runners)
+
+
+def _proven(runner: Runner[Any]) -> tuple[Hashable, ...]:
+    """The kinds whose cache has proven to be up to date, and those that a run need not prove again."""
+    freshness = core_of(runner._executor.client).freshness
+    return _names(freshness._confirmed), _names(freshness.certain)
+
+
+def _names(resources: Iterable[APIResource]) -> tuple[str, ...]:
+    return tuple(sorted(map(str, resources)))
 
 
 def _decoded(body: bytes) -> Any:
