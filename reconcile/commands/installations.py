@@ -59,6 +59,7 @@ def installation_of(
         review=options["serve_review"] or bool(options["serve_certificates"] and not kept_to),
         owner_finalizers=owner_finalizers,
         applies_definitions=options["definitions"] == "apply",
+        freezes_predecessor=options["freeze_predecessor"],
         stop_seconds=options["stop_seconds"],
         routes=routes_of(operator.manager.controllers),
         webhook_certificates=options["webhook_certificates"],

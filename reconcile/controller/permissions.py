@@ -119,6 +119,29 @@ def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[
     return permissions
 
 
+def freeze_permissions(
+    controllers: Iterable[Controller[Any]], *, namespaced: bool = False
+) -> Sequence[Permission]:
+    """Rights to sign where an operator on kopf does that a controller replaces (`freeze_predecessor`).
+
+    `namespaced`: those that a Role of a namespace can give.
+    """
+    traces = [c.predecessor.traces for c in controllers if c.predecessor is not None]
+    names = tuple(dict.fromkeys(one.peering for one in traces if one is not None and one.peering))
+    if not names:
+        return []
+    kinds = [peering for peering in PEERINGS if peering.namespaced or not namespaced]
+    return [
+        permission
+        for kind in kinds
+        for permission in (
+            Permission(kind.group, kind.plural, ("list",)),
+            Permission(kind.group, kind.plural, ("patch",), names),
+            Permission(kind.group, f"{kind.plural}/status", ("patch",), names),
+        )
+    ]
+
+
 def definition_permissions(kinds: Iterable[type[Object]]) -> Sequence[Permission]:
     """Rights to keep the definitions of these kinds, and to rewrite what is stored (option `definitions`).
 

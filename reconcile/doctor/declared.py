@@ -104,6 +104,7 @@ def declared_by(
         namespaces=own.namespaces,
         review=_REVIEW in flags or options["serve_review"],
         applies_definitions=options["definitions"] == "apply",
+        freezes_predecessor=options["freeze_predecessor"],
         routes=routes_of(controllers),
         webhook_certificates=options["webhook_certificates"],
     )

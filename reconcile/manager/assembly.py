@@ -137,7 +137,7 @@ class Assembly:
     def _cluster(self, name: str, transport: Transport, cache: Cache) -> ManagedCluster:
         options = self._options
         through, clock = self._transport_of_runs(transport, cache), options["clock"]
-        recorder = self._recording
+        recorder, unrecorded = self._recording, through
         if recorder is not None:
             through, clock = recorder.transport(name, through), recorder.clock(clock)
         client = Client(
@@ -149,7 +149,7 @@ class Assembly:
             limiter=request_limiter(options),
         )
         runners = RunnerSet(cache, partial(self._runner, name, client, cache), options["sync_seconds"])
-        check = predecessor_check_of(options, client, self._controllers)
+        check = predecessor_check_of(options, client, self._controllers, unrecorded)
         # A standby needs the versions of its classes before there is a leader.
         keeper = self._definition_keeper(name, ReachTransport(transport, cache.reach), client)
         return ManagedCluster(name, cache, client, runners, options["sync_seconds"], check, keeper)

@@ -107,6 +107,11 @@ class ManagedCluster:
             candidates = controllers or [runner.controller for runner in self.runners]
             await until_ready(partial(self.predecessor_check.check, candidates), self.sync_seconds)
 
+    def keep_frozen(self, group: TaskGroup) -> None:
+        """Start what keeps predecessors frozen that the check froze."""
+        if self.predecessor_check is not None and self.predecessor_check.freeze is not None:
+            group.start_soon(noted, self.predecessor_check.freeze.keep, "freeze of the predecessor")
+
 
 @define(eq=False)
 class ClusterSet:
@@ -232,10 +237,14 @@ class ClusterSet:
         if not any(cluster.works for cluster in self.members):
             raise next(cluster.error for cluster in self.members if cluster.error is not None)
 
-    async def check_predecessors(self) -> None:
-        """Check that no predecessor is active; of several clusters each is checked when it joins."""
+    async def check_predecessors(self, group: TaskGroup) -> None:
+        """Check that no predecessor is active; of several clusters each is checked when it joins.
+
+        What keeps predecessors frozen runs in `group`.
+        """
         if len(self.members) == 1:
             await self.members[0].check_predecessors()
+            self.members[0].keep_frozen(group)
 
     def start(self, group: TaskGroup) -> None:
         """Start the controllers, now and in clusters that join later; called when leading."""
@@ -284,5 +293,6 @@ class ClusterSet:
         self._changes.notify()
         await self._changes.wait_until(lambda: self._started)
         await cluster.check_predecessors()
+        cluster.keep_frozen(group)
         cluster.start(group)
         self.log.info("cluster joined", cluster=cluster.name)

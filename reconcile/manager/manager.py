@@ -400,7 +400,7 @@ class Manager(Lifecycle):
                     assembly.note_leading()
                     group.start_soon(noted, elector.hold, "leader election")
                 # Only a leader looks for predecessors, and before its first run: a standby writes nothing.
-                await clusters.check_predecessors()
+                await clusters.check_predecessors(group)
                 if replica is None:
                     clusters.start(group)
                 else:

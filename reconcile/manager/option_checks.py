@@ -25,6 +25,10 @@ def check_options(options: ManagerOptions, controllers: Collection[Controller[An
     check_webhooks(options, controllers)
     lease_terms(options)
     _check_sharding(options)
+    if options["freeze_predecessor"] and options["take_over"]:
+        raise ConfigurationError(
+            "freeze_predecessor and take_over exclude each other: what is not looked for is not frozen"
+        )
 
 
 def _check_sharding(options: ManagerOptions) -> None:

@@ -82,6 +82,12 @@ class ManagerOptions(TypedDict, total=False):
     take_over: Annotated[
         bool, False, values.switch, "Start even if the operator that a controller replaces is active."
     ]
+    freeze_predecessor: Annotated[
+        bool,
+        False,
+        values.switch,
+        "Freeze the operator on kopf that a controller replaces, and start; not only when it has ended.",
+    ]
     name: Annotated[
         str, "reconcile", check_field_manager, "Field manager of writes that belong to no controller."
     ]

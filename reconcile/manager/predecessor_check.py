@@ -2,12 +2,12 @@
 
 Two operators on one kind undo each other's work for ever, and neither reports it. A controller that
 replaces another operator names it (`Controller(predecessor=)`); its manager then starts only if that one is
-not active, or with `take_over`.
+not active, or with `take_over`. One on kopf may be frozen instead, with `freeze_predecessor`.
 """
 
 import datetime
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from attrs import frozen
@@ -15,11 +15,15 @@ from attrs import frozen
 from informers import Clock, Forbidden, NotFound, Transport, get_logger
 from informers.apimachinery.envelopes import decode_list_page
 from reconcile.client.client import Client
+from reconcile.client.kopf_peerings import Peering, PeeringNotKept, PeeringReading
 from reconcile.client.sender import Sender
 from reconcile.controller.declaration import Controller, Predecessor
 from reconcile.manager.option_list import ManagerOptions, followed_namespaces
 from reconcile.models import kind_of
-from reconcile.predecessors import PEERINGS, KopfTraces, peers_in
+from reconcile.predecessors import FREEZE_PRIORITY, PEERINGS, KopfTraces, Peer
+
+if TYPE_CHECKING:
+    from reconcile.manager.predecessor_freeze import PredecessorFreeze
 
 RECENT_SECONDS = 600.0
 """A field manager that wrote a status within this time is active."""
@@ -36,10 +40,13 @@ _log = get_logger("reconcile")
 class PredecessorActive(Exception):
     """The predecessor of a controller is active; the text names the trace that was found."""
 
-    def __init__(self, controller: str, predecessor: Predecessor, kind: str, found: str) -> None:
+    def __init__(
+        self, controller: str, predecessor: Predecessor, kind: str, found: str, freezable: bool = False
+    ) -> None:
+        freeze = ", freeze it with --freeze-predecessor (freeze_predecessor=True)" if freezable else ""
         super().__init__(
             f"{controller}: {predecessor.name} is active on {kind}: {found}. "
-            "Stop it first, or start with --take-over (take_over=True)"
+            f"Stop it first{freeze}, or start with --take-over (take_over=True)"
         )
         self.controller = controller
         self.predecessor = predecessor
@@ -61,7 +68,6 @@ class _TraceMetadata(msgspec.Struct, rename="camel"):
 class _PredecessorTrace(msgspec.Struct):
     metadata: _TraceMetadata
     spec: dict[str, Any] = {}
-    status: Any = None
 
 
 _decode_trace = msgspec.json.Decoder(_PredecessorTrace).decode
@@ -69,35 +75,74 @@ _decode_trace = msgspec.json.Decoder(_PredecessorTrace).decode
 
 @frozen
 class PredecessorCheck:
-    """Looks for active predecessors; `own` are this operator's field managers. Raises errors of requests."""
+    """Looks for active predecessors; `own` are this operator's field managers. Raises errors of requests.
+
+    With `freeze`, those on kopf that sign in a peering object are frozen instead, if nothing else stands
+    against it.
+    """
 
     transport: Transport
     clock: Clock
     own: frozenset[str]
     namespaces: Sequence[str] = ()
     selector: str = ""
+    freeze: "PredecessorFreeze | None" = None
 
     async def check(self, controllers: Iterable[Controller[Any]]) -> None:
-        """Raises PredecessorActive for the first predecessor that is active."""
+        """Raises PredecessorActive for the first predecessor that is active; then none is frozen."""
         candidates = list(controllers)
         own = self.own.union(*map(_own_names, candidates))
-        for controller in candidates:
-            predecessor = controller.predecessor
-            if predecessor is None:
-                continue
-            resource = kind_of(controller.kind).resource
-            known, found = own, ""
-            if predecessor.traces is not None:
-                signs, found = await self._peer(predecessor.traces)
-                # What kopf wrote last says less than its own sign of life: an operator that has ended would
-                # count as active for minutes, and nobody would keep the objects meanwhile.
-                if signs or predecessor.deployments or predecessor.images:
-                    known = own.union(predecessor.traces.field_managers)
-            for namespace in self.namespaces or ("",):
-                found = found or await self._status_writer(resource.path(namespace), known)
-            found = found or await self._lease(predecessor) or await self._deployment(predecessor)
-            if found:
-                raise PredecessorActive(controller.name, predecessor, resource.name, found)
+        replacing = [(one, one.predecessor) for one in candidates if one.predecessor is not None]
+        peerings = [await self._of(controller, predecessor, own) for controller, predecessor in replacing]
+        if self.freeze is None:
+            return
+        for (controller, predecessor), found in zip(replacing, peerings, strict=True):
+            try:
+                await self.freeze.begin(found)
+            except PeeringNotKept as error:
+                resource = kind_of(controller.kind).resource
+                raise PredecessorActive(controller.name, predecessor, resource.name, str(error)) from None
+
+    async def _of(
+        self, controller: Controller[Any], predecessor: Predecessor, own: frozenset[str]
+    ) -> Sequence[Peering]:
+        """The peering objects of a predecessor that is not active, or that can be frozen."""
+        resource = kind_of(controller.kind).resource
+        peerings = await self._peerings(predecessor.traces)
+        alive = [(peering, peer) for peering in peerings for peer in peering.operators(self.clock)]
+        freezable = all(peer.priority < FREEZE_PRIORITY for _, peer in alive)
+        if alive and (self.freeze is None or not freezable):
+            sign = self._sign_of_life(*max(alive, key=lambda one: one[1].priority))
+            raise PredecessorActive(controller.name, predecessor, resource.name, sign, freezable)
+        known, found = own, ""
+        # What kopf wrote last says less than its own sign of life: an operator that has ended would count as
+        # active for minutes, and nobody would keep the objects meanwhile.
+        if predecessor.traces is not None and (peerings or predecessor.deployments or predecessor.images):
+            known = own.union(predecessor.traces.field_managers)
+        for namespace in self.namespaces or ("",):
+            found = found or await self._status_writer(resource.path(namespace), known)
+        found = found or await self._lease(predecessor)
+        # The pods of one that is frozen may stay: those of a rollout do, until the new ones are ready.
+        found = found or ("" if alive else await self._deployment(predecessor))
+        if found:
+            raise PredecessorActive(controller.name, predecessor, resource.name, found)
+        return peerings
+
+    async def _peerings(self, traces: KopfTraces | None) -> Sequence[Peering]:
+        if traces is None:
+            return ()
+        reading = PeeringReading(Sender(self.transport, self.clock), traces.peering, self.namespaces)
+        found: list[Peering] = []
+        for kind in PEERINGS:
+            try:
+                found += await reading.peerings((kind,))
+            except Forbidden as error:
+                _log.warning("cannot check for a predecessor", error=str(error))
+        return found
+
+    def _sign_of_life(self, peering: Peering, peer: Peer) -> str:
+        left = f"{peer.seconds_left(self.clock.now()):.0f} s"
+        return f"peer {peer.identity[:IDENTITY]!r} in {peering} is alive for {left}"
 
     async def _status_writer(self, path: str, own: frozenset[str]) -> str:
         query = {"labelSelector": self.selector} if self.selector else {}
@@ -109,22 +154,6 @@ class PredecessorCheck:
                     when = self._ago(entry.time)
                     return f"field manager {entry.manager!r} wrote the status of {name} {when}"
         return ""
-
-    async def _peer(self, traces: KopfTraces) -> tuple[bool, str]:
-        """Whether there is a peering object of that name, and the sign of a peer that is alive."""
-        now, signs = self.clock.now(), False
-        for peering in PEERINGS if traces.peering else ():
-            for namespace in (self.namespaces if peering.namespaced else ()) or ("",):
-                async for item in self._items(peering.path(namespace), {}):
-                    if item.metadata.name != traces.peering:
-                        continue
-                    signs = True
-                    for peer in peers_in({"status": item.status}):
-                        if peer.is_alive(now):
-                            left = f"{peer.seconds_left(now):.0f} s"
-                            where = f"{peering.kind} {traces.peering!r}"
-                            return True, f"peer {peer.identity[:IDENTITY]!r} in {where} is alive for {left}"
-        return signs, ""
 
     async def _lease(self, predecessor: Predecessor) -> str:
         if not predecessor.leases:
@@ -184,14 +213,25 @@ def _own_names(controller: Controller[Any]) -> Iterable[str]:
 
 
 def predecessor_check_of(
-    options: ManagerOptions, client: Client, controllers: Iterable[Controller[Any]]
+    options: ManagerOptions,
+    client: Client,
+    controllers: Iterable[Controller[Any]],
+    transport: Transport,
 ) -> PredecessorCheck | None:
-    """The check of a manager with those controllers; None in shadow, and where it takes over anyway."""
+    """The check of a manager with those controllers; None in shadow, and where it takes over anyway.
+
+    `transport` is that of the client, without a recording of it.
+    """
     if options["dry_run"] or options["take_over"]:
         return None
     own = frozenset((client.field_manager,)).union(*map(_own_names, controllers))
     namespaces = followed_namespaces(options)
-    return PredecessorCheck(client.transport, client.clock, own, namespaces, options["selector"])
+    freeze = None
+    if options["freeze_predecessor"]:
+        from reconcile.manager.predecessor_freeze import freeze_of
+
+        freeze = freeze_of(transport, client.clock, options["name"])
+    return PredecessorCheck(client.transport, client.clock, own, namespaces, options["selector"], freeze)
 
 
 def _runs(spec: Mapping[str, Any], images: Sequence[str]) -> bool:

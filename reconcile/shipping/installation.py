@@ -11,6 +11,7 @@ from reconcile.controller.permissions import (
     bundle_permissions,
     certificate_permissions,
     definition_permissions,
+    freeze_permissions,
     lease_permissions,
     merged,
     permissions_of,
@@ -74,6 +75,7 @@ class Installation:
     """Whether the API server decides who may get /metrics and /debug; otherwise only the pod itself may."""
     owner_finalizers: bool = False
     applies_definitions: bool = False
+    freezes_predecessor: bool = False
     stop_seconds: float = 30.0
     routes: Sequence[Route] = ()
     """What its webhooks serve; empty: it has none."""
@@ -130,6 +132,8 @@ def kustomization(files: Iterable[str]) -> Document:
 
 def _roles(operator: Installation) -> Iterable[Document]:
     rights = permissions_of(operator.controllers, owner_finalizers=operator.owner_finalizers)
+    if operator.freezes_predecessor:
+        rights = [*rights, *freeze_permissions(operator.controllers, namespaced=bool(operator.namespaces))]
     if not operator.namespaces:
         rights = [*rights, *predecessor_permissions(operator.controllers)]
         rights = [*rights, *(review_permissions() if operator.review else ())]
@@ -188,6 +192,7 @@ def arguments_of(operator: Installation) -> Sequence[str]:
         "--ready-when=synced",
         *_webhook_arguments(operator),
         *(["--definitions=apply"] if operator.applies_definitions else []),
+        *(["--freeze-predecessor"] if operator.freezes_predecessor else []),
     ]
 
 

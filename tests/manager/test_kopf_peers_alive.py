@@ -1,5 +1,6 @@
 """A manager does not start while kopf operators are alive by their peering objects."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -39,19 +40,22 @@ def definition(peering: APIResource) -> dict[str, Any]:
     }
 
 
-async def with_peering(here: Played, peering: APIResource = CLUSTER, **status: Any) -> None:
+async def with_peering(
+    here: Played, peering: APIResource = CLUSTER, *, priority: int = 0, **status: Any
+) -> None:
     await here.user.create(definition(peering))
     metadata = {"name": "default"} | ({"namespace": "default"} if peering.namespaced else {})
-    entry = entry_of(0, 60, here.clock.now())
+    entry = entry_of(priority, 60, here.clock.now())
     head = {"apiVersion": peering.api_version, "kind": peering.kind, "metadata": metadata}
     made = await here.user.create(head)
     # kopf's definitions have no subresource for the status.
     await here.user.raw.merge(made, {"status": {"site-operator-0": entry, **status}}, guard={})
 
 
-async def refusal(here: Played, **options: Any) -> str:
+async def refusal(here: Played, manager: Mapping[str, Any] = {}, **options: Any) -> str:
+    """Why a manager with these options of the predecessor does not start; empty: it does."""
     try:
-        await here.runs(here.manager(stamps(**options)))
+        await here.runs(here.manager(stamps(**options), **manager))
     except BaseException as error:
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
@@ -72,7 +76,9 @@ async def test_a_live_peer_refuses_the_start_until_its_entry_expires(
     await with_peering(here, peering)
     here.clock.advance(20)
     said = await refusal(here)
-    assert f"peer 'site-operator-0' in {peering.kind} 'default' is alive for 40 s" in said
+    place = "default/default" if peering.namespaced else "default"
+    assert f"peer 'site-operator-0' in {peering.kind} {place} is alive for 40 s. " in said
+    assert "freeze it with --freeze-predecessor" in said
     here.clock.advance(41)
     assert await refusal(here) == ""
     assert here.writes

@@ -53,6 +53,7 @@ TEXTS: dict[str, tuple[str, Any]] = {
     "dry_run": ("false", False),
     "definitions": ("apply", "apply"),
     "take_over": ("true", True),
+    "freeze_predecessor": ("false", False),
     "name": ("me", "me"),
     "embedded": ("true", True),
     "clusters": ("", ""),
