@@ -8,9 +8,9 @@ from attrs import evolve
 from reconcile.adoption.kopf_draft import Draft
 from reconcile.adoption.kopf_draft_modules import modules_of
 from reconcile.adoption.kopf_handlers import ResourceNames
-from reconcile.commands.adopt_read import read_or_refuse
 from reconcile.commands.init_command import check_name, files_of, project_of
 from reconcile.commands.init_wheel import wheel
+from reconcile.commands.kopf_options import code_options, read_or_refuse
 from reconcile.commands.models_command import read_definition
 from reconcile.commands.problems import Problem, write_files
 from reconcile.commands.progress import progress
@@ -19,14 +19,7 @@ from reconcile.commands.sample_trial import fault_of
 
 @click.command()
 @click.argument("name")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
-@click.option("-m", "--module", "modules", multiple=True, metavar="MODULE", help="Import a module too.")
-@click.option(
-    "--registry",
-    default="",
-    metavar="MODULE:NAME",
-    help="The registry to read. Default: the one that decorators of kopf use by themselves.",
-)
+@code_options
 @click.option(
     "--crd",
     required=True,
