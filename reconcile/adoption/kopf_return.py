@@ -16,6 +16,7 @@ import msgspec
 from attrs import field, frozen
 
 from informers import APIResource
+from reconcile.controller.declaration import Controller
 from reconcile.predecessors import KopfTraces, prefixes_in_use, traces_on
 from reconcile.predecessors.kopf_traces import LAST_HANDLED, MARKER, OF_DEPLOYMENT
 
@@ -40,6 +41,23 @@ class ReturnedKind:
     managers: frozenset[str] = frozenset()
     fields: tuple[Path, ...] = ()
     namespaces: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, controller: Controller[Any], fields: Iterable[Path] = (), namespaces: Iterable[str] = ()
+    ) -> "ReturnedKind | None":
+        """The kind of a controller that took it over from an operator on kopf; None of another one."""
+        if controller.predecessor is None or controller.predecessor.traces is None:
+            return None
+        names = controller.predecessor.traces
+        return cls(
+            controller.resource,
+            names,
+            tuple(name for name in controller.finalizers if name != names.finalizer),
+            frozenset((controller.field_manager, *controller.former_field_managers)),
+            tuple(fields),
+            tuple(namespaces),
+        )
 
     @property
     def paths(self) -> Sequence[str]:

@@ -1,17 +1,18 @@
 """`reconcile adopt kopf back`: hands objects back to the operator on kopf that kept them before."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import anyio
 import click
 from attrs import frozen
 
-from informers import NotFound, SystemClock
+from informers import SystemClock
 from reconcile.adoption.handing_back import Fates, HandingBack
 from reconcile.adoption.kopf_return import Fate, Path, ReturnedKind
-from reconcile.client.sender import Sender, json_object
+from reconcile.adoption.own_operator import OwnOperatorActive, check_stopped
+from reconcile.client.sender import Sender
 from reconcile.commands.completions import modules
 from reconcile.commands.definition_diff import Cluster
 from reconcile.commands.kubeconfig_options import kubeconfig_options
@@ -57,9 +58,9 @@ def back(
 
     Each object gets, in one write, kopf's finalizer in place of the new one, and the copy of what kopf
     handled last, as it is now: then kopf resumes it and does not call its `create` handlers again. Both
-    operators have to be stopped meanwhile. It may be killed at any time and run again. What the new operator
-    wrote besides stays: conditions, results, and the fields that it owns. Exit status 1: some objects were
-    not handed back, and the lines say which.
+    operators have to be stopped meanwhile: it refuses while one has pods or holds a Lease. It may be killed
+    at any time and run again. What the new operator wrote besides stays: conditions, results, and the fields
+    that it owns. Exit status 1: some objects were not handed back, and the lines say which.
     """
     operator = load_operator(module, name or "")
     kinds = _kinds(operator, tuple(_path(text) for text in fields))
@@ -91,25 +92,15 @@ class _Asked:
 
 def _kinds(operator: Operator, fields: Sequence[Path]) -> Sequence[ReturnedKind]:
     """Those that controllers took over from kopf. Raises Problem."""
-    namespaces = tuple(operator.manager.namespaces)
-    found = [
-        ReturnedKind(
-            controller.resource,
-            controller.predecessor.traces,
-            tuple(name for name in controller.finalizers if name != controller.predecessor.traces.finalizer),
-            frozenset((controller.field_manager, *controller.former_field_managers)),
-            tuple(fields),
-            namespaces,
-        )
-        for controller in operator.manager.controllers
-        if controller.predecessor is not None and controller.predecessor.traces is not None
-    ]
-    if not found:
+    manager = operator.manager
+    found = [ReturnedKind.of(one, fields, manager.namespaces) for one in manager.controllers]
+    kinds = [kind for kind in found if kind is not None]
+    if not kinds:
         raise Problem(
             f"no controller of {operator.name} names an operator on kopf",
             "add predecessor=Predecessor.kopf(...) to those that replaced it",
         )
-    return found
+    return kinds
 
 
 def _path(text: str) -> Path:
@@ -138,11 +129,17 @@ async def _handed_back(cluster: Cluster, asked: _Asked) -> Sequence[Fates]:
 
 async def _check_stopped(sender: Sender, asked: _Asked) -> None:
     """That neither operator would work on the objects meanwhile. Raises Problem, ApiError."""
-    await _check_own(sender, asked)
-    controllers: Sequence[Controller[Any]] = asked.operator.manager.controllers
+    operator, clock = asked.operator, SystemClock()
+    try:
+        await check_stopped(sender.transport, clock, operator.name, asked.home, operator.manager.options)
+    except OwnOperatorActive as active:
+        raise Problem(
+            f"{printable(active.found)}, so the new operator would take the objects over again", active.hint
+        ) from None
+    controllers: Sequence[Controller[Any]] = operator.manager.controllers
     own = frozenset().union(*(kind.managers for kind in asked.kinds))
-    namespaces = tuple(asked.operator.manager.namespaces)
-    check = PredecessorCheck(sender.transport, SystemClock(), own, namespaces)
+    namespaces = tuple(operator.manager.namespaces)
+    check = PredecessorCheck(sender.transport, clock, own, namespaces)
     try:
         await check.check(controllers)
     except PredecessorActive as active:
@@ -150,24 +147,6 @@ async def _check_stopped(sender: Sender, asked: _Asked) -> None:
             f"{printable(active.found)}, so {active.predecessor.name} is at work",
             "stop it until the objects are handed back: it takes those without its copy for new ones",
         ) from None
-
-
-async def _check_own(sender: Sender, asked: _Asked) -> None:
-    """Raises Problem if the Deployment of the new operator has pods, or asks for some."""
-    name = asked.operator.name
-    path = f"/apis/apps/v1/namespaces/{asked.home}/deployments/{name}"
-    try:
-        deployment: Mapping[str, Any] = await sender.send("GET", path, json_object)
-    except NotFound:
-        return
-    replicas = deployment["spec"].get("replicas", 1)
-    pods = (deployment.get("status") or {}).get("replicas") or 0
-    if replicas or pods:
-        raise Problem(
-            f"the Deployment {asked.home}/{name} asks for {replicas} replicas and has {pods} pods, "
-            "so the new operator would take the objects over again",
-            f"stop it: kubectl scale -n {asked.home} deployment/{name} --replicas=0",
-        )
 
 
 def _show(fates: Sequence[Fates]) -> None:

@@ -88,8 +88,13 @@ class DeploymentSpec(_Part, frozen=True):
     template: Template = Template()
 
 
+class DeploymentStatus(_Part, frozen=True):
+    replicas: int | None = None
+
+
 class Deployment(Head, frozen=True):
     spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
 
 
 # --- rights -----------------------------------------------------------------------------------------------

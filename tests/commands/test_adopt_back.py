@@ -1,5 +1,6 @@
 """`reconcile adopt kopf back` on an embedded server, without kopf."""
 
+import datetime
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
+from informers import SystemClock
 from informers.kubernetes import connect
 from reconcile import Client, ObjectMeta
 from reconcile.commands import main
-from reconcile.kinds import Namespace
+from reconcile.kinds import Lease, LeaseSpec, Namespace
 from reconcile.models import definition_of
+from reconcile.sharding.member_lease import RING_LABEL
 from reconcile.testing.control_plane import ServerEndpoint
 from tests.adoption.returned_sites import Site, sites
 from tests.commands.helpers import complaint
@@ -119,6 +122,51 @@ def test_nothing_is_written_while_one_of_the_operators_is_at_work(
     on(cluster, deployed)
     arguments = (MODULE, "--yes", "--kubeconfig", str(cluster.kubeconfig))
     assert complaint(capsys, *BACK, *arguments).startswith(said)
+
+
+def lease(name: str, holder: str, renewed: datetime.datetime) -> Lease:
+    times = renewed.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=15, renew_time=times)
+    return Lease(metadata=ObjectMeta(name, "sites-system", labels={RING_LABEL: "shared"}), spec=spec)
+
+
+@pytest.mark.parametrize(
+    "option", ["", 'leader_election="sites-system/mine"', 'sharding="sites-system/shared"']
+)
+def test_nothing_is_written_while_a_process_holds_a_lease_of_the_new_operator(
+    cluster: ServerEndpoint, folder: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    (folder / "leased.py").write_text(
+        "from reconcile import Manager\nfrom tests.adoption.returned_sites import sites\n"
+        f'manager = Manager(sites, name="sites", {option})\n'
+    )
+    name = {"": "sites", "lead": "mine"}.get(option[:4], "shared-1")
+    now = SystemClock().now()
+
+    def held(renewed: datetime.datetime) -> Callable[[Client], Awaitable[None]]:
+        async def write(client: Client) -> None:
+            await client.create(lease(name, "laptop", renewed))
+
+        return write
+
+    async def leave(client: Client) -> None:
+        await client.delete(await client.get(Lease, name, "sites-system"))
+        await held(now - datetime.timedelta(minutes=5))(client)
+
+    async def prepare(client: Client) -> None:
+        await fill(client)
+        await client.create(Namespace(metadata=ObjectMeta("sites-system")))
+        await held(now)(client)
+
+    on(cluster, prepare)
+    arguments = ("leased", "--yes", "--kubeconfig", str(cluster.kubeconfig))
+    said = complaint(capsys, *BACK, *arguments)
+    assert said.startswith(
+        f"error: laptop holds the Lease sites-system/{name}, so the new operator would take"
+    )
+    on(cluster, leave)
+    assert main([*BACK, *arguments]) == 0
+    assert "7 handed back" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
