@@ -1,17 +1,20 @@
-"""The life of one object under an operator on kopf: what is written and done, in order.
+"""The lives of one object under an operator on kopf: what is written and done, in order.
 
-`kopf_life.json` has one life, so that tests need not wait for kopf. `python -m tests.adoption.kopf_life`
-records it anew, with the real kopf against the embedded server.
+Each file in `lives` has one, so that tests need not wait for kopf. `python -m tests.adoption.kopf_life NAME`
+records one anew, with the real kopf against the embedded server; `OLD_KOPF` names the folder of a kopf to
+record `old` with (`pip install --no-deps --target FOLDER kopf==1.37.2`).
 """
 
 import json
+import os
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
-from attrs import define, field
+from attrs import define, field, frozen
 
 from informers import Key, SystemClock
 from reconcile import Client, ObjectMeta
@@ -21,24 +24,51 @@ from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.embedded.log import StoredChange
 from reconcile.kinds import ConfigMap
 from reconcile.models import definition_of
+from reconcile.predecessors import KopfTraces, traces_on
+from reconcile.predecessors.kopf_traces import LAST_HANDLED
 from reconcile.testing import ListeningServer, eventually
 from tests.adoption.tenants import Tenant, TenantSpec
 from tests.helpers.kopf_process import kopf
 
-RECORDED = Path(__file__).with_suffix(".json")
+RECORDED = Path(__file__).with_name("lives")
 NAME, PLACE = "a", "default"
 WATCHED = {("example.com", "tenants"), ("", "configmaps")}
-PATIENCE = 240.0
+PATIENCE = 60.0
 LOG_SHOWN = 4000
 
 Moment = dict[str, Any]
 """An `effect` outside of the cluster, or a write to `plural` and the `object` then (None: removed)."""
 
 
-def recorded() -> list[Moment]:
-    """The life in `kopf_life.json`."""
-    life: list[Moment] = json.loads(RECORDED.read_text())
-    return life
+@frozen
+class Life:
+    """How one operator on kopf was started: the names under which it works, and its environment."""
+
+    name: str
+    names: KopfTraces = field(factory=KopfTraces)
+    environment: Mapping[str, str] = field(factory=dict)
+
+    @property
+    def file(self) -> Path:
+        return RECORDED / f"{self.name}.json"
+
+    def recorded(self) -> list[Moment]:
+        life: list[Moment] = json.loads(self.file.read_text())
+        return life
+
+
+_OTHER: Final = KopfTraces("tenants.example.com", "tenants.example.com/on-kopf")
+LIVES: Final = {
+    life.name: life
+    for life in (
+        Life("plain"),
+        Life("named", _OTHER, {"PREFIX": _OTHER.prefix, "FINALIZER": _OTHER.finalizer, "OPENED_LAST": "yes"}),
+        Life("old", environment={"PYTHONPATH": os.environ.get("OLD_KOPF", "")}),
+    )
+}
+"""`plain`: kopf 1.45 with its own names. `named`: with others, and a value that the last handler of the
+creation returns. `old`: kopf 1.37, to which many operators are pinned.
+"""
 
 
 def title(moment: Moment) -> str:
@@ -73,7 +103,7 @@ class Recorder:
         self._effects = len(lines)
 
 
-async def lived(folder: Path) -> list[Moment]:
+async def lived(folder: Path, life: Life) -> list[Moment]:
     """Have kopf keep an object that is created, changed, loses its child, and is deleted."""
     server = ApiServer()
     recorder = Recorder(folder / "ledger")
@@ -86,9 +116,10 @@ async def lived(folder: Path) -> list[Moment]:
         tasks.start_soon(server.run)
         write_kubeconfig(folder / "kubeconfig", face.url, face.ca_pem, face.token)
         place = ListeningServer(face.url, folder / "kubeconfig", PLACE, real=False)
-        with kopf(place, folder / "log", "tenants_kopf", LEDGER=str(recorder.ledger)):
+        environment = {"LEDGER": str(recorder.ledger), **life.environment}
+        with kopf(place, folder / "log", "tenants_kopf", **environment):
             try:
-                await _live(client)
+                await _live(client, life.names)
             except Exception as error:
                 error.add_note((folder / "log").read_text()[-LOG_SHOWN:])
                 raise
@@ -97,12 +128,15 @@ async def lived(folder: Path) -> list[Moment]:
     return recorder.life
 
 
-async def _live(client: Client) -> None:
+async def _live(client: Client, names: KopfTraces) -> None:
     async def handled() -> bool:
         tenant = await client.get(Tenant, NAME, PLACE)
-        annotations = tenant.metadata.annotations
-        last = json.loads(annotations.get("kopf.zalando.org/last-handled-configuration", "{}"))
-        return bool(last.get("spec", {}).get("size") == tenant.spec.size and len(annotations) == 1)
+        obj = {"metadata": {"annotations": {**tenant.metadata.annotations}}}
+        (copy, *_) = names.names_of(LAST_HANDLED)
+        last = json.loads(tenant.metadata.annotations.get(copy, "{}"))
+        return bool(
+            last.get("spec", {}).get("size") == tenant.spec.size and not traces_on(obj, names).progress
+        )
 
     async def child() -> ConfigMap | None:
         return await client.find(ConfigMap, NAME, PLACE)
@@ -121,9 +155,10 @@ async def _live(client: Client) -> None:
     await eventually(gone, within=PATIENCE)
 
 
-def live_anew() -> list[Moment]:
+def live_anew(life: Life) -> list[Moment]:
+    """Live it with the kopf that is installed."""
     with tempfile.TemporaryDirectory() as folder:
-        return anyio.run(lived, Path(folder))
+        return anyio.run(lived, Path(folder), life)
 
 
 def _as_text(life: Sequence[Moment]) -> str:
@@ -131,4 +166,5 @@ def _as_text(life: Sequence[Moment]) -> str:
 
 
 if __name__ == "__main__":
-    RECORDED.write_text(_as_text(live_anew()))
+    for name in sys.argv[1:]:
+        LIVES[name].file.write_text(_as_text(live_anew(LIVES[name])))

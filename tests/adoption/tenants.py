@@ -58,10 +58,17 @@ class Accounts:
         return acts.count("open") - acts.count("close")
 
 
-def tenants(accounts: Accounts, predecessor: Predecessor | None) -> Controller[Tenant]:
+def tenants(
+    accounts: Accounts, predecessor: Predecessor | None, *, finds: bool = False
+) -> Controller[Tenant]:
+    """`finds`: it looks for an account that is not in the status before it opens one."""
+
     async def keep(ctx: Context[Tenant]) -> None:
         tenant, known = ctx.object, ctx.object.status
-        account = known.account or known.open_account.get("account") or accounts.open(tenant.name)
+        account = known.account or known.open_account.get("account")
+        if account is None and finds and accounts.opened(tenant.name):
+            account = tenant.name
+        account = account or accounts.open(tenant.name)
         ctx.status(account=account)
         if accounts.size_of(account) != tenant.spec.size:
             accounts.resize(account, tenant.spec.size)

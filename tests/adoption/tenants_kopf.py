@@ -1,6 +1,8 @@
 """An operator on kopf of the kind that its users have; tests/adoption/kopf_life.py records a life under it.
 
 A tenant has an account with a service, which makes a new one for each `open`, and a child with its size.
+`PREFIX` and `FINALIZER` of the environment are names other than kopf's own. With `OPENED_LAST` the
+account is opened by the last handler of the creation, so that what it returns comes with kopf's last write.
 """
 
 import json
@@ -14,6 +16,9 @@ from kubernetes import client, config
 LEDGER = Path(os.environ["LEDGER"])
 TENANTS = ("example.com", "v1", "tenants")
 PLACE = "default"
+PREFIX = os.environ.get("PREFIX", "")
+OPENED_LAST = "OPENED_LAST" in os.environ
+"""kopf calls first what was tried least often: so a handler that has to be tried again is the last."""
 
 
 def effect(act: str, *values: Any) -> None:
@@ -26,10 +31,22 @@ def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     config.load_kube_config()
     settings.posting.enabled = False
     settings.networking.error_backoffs = [0.1]
+    if PREFIX:
+        settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
+        settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)
+        settings.persistence.finalizer = os.environ["FINALIZER"]
+
+
+@kopf.on.login()
+def log_in(**given: Any) -> kopf.ConnectionInfo | None:
+    # The client library that older versions of kopf log in by has changed since.
+    return kopf.login_with_kubeconfig(**given)
 
 
 @kopf.on.create(*TENANTS)
-def open_account(name: str, spec: kopf.Spec, **_: Any) -> dict[str, str]:
+def open_account(name: str, spec: kopf.Spec, retry: int, **_: Any) -> dict[str, str]:
+    if OPENED_LAST and not retry:
+        raise kopf.TemporaryError("the service is busy", delay=0.1)
     effect("open", name)
     effect("resize", name, spec["size"])
     return {"account": name}
@@ -37,7 +54,7 @@ def open_account(name: str, spec: kopf.Spec, **_: Any) -> dict[str, str]:
 
 @kopf.on.create(*TENANTS)
 def make_child(body: kopf.Body, spec: kopf.Spec, name: str, retry: int, **_: Any) -> None:
-    if not retry:
+    if not (OPENED_LAST or retry):
         raise kopf.TemporaryError("the child is not wanted yet", delay=0.1)
     create_child(body, spec, name)
 
@@ -51,7 +68,7 @@ def resize(spec: kopf.Spec, name: str, old: int | None, **_: Any) -> None:
 
 @kopf.timer(*TENANTS, interval=0.2, initial_delay=0.2)
 def heal(body: kopf.Body, spec: kopf.Spec, name: str, **_: Any) -> None:
-    if kopf.AnnotationsDiffBaseStorage().fetch(body=body) is None:
+    if kopf.AnnotationsDiffBaseStorage(prefix=PREFIX or "kopf.zalando.org").fetch(body=body) is None:
         return
     found = client.CoreV1Api().list_namespaced_config_map(PLACE, field_selector=f"metadata.name={name}")
     if not found.items:

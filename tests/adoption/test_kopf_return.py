@@ -8,14 +8,13 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kopf._cogs.configs.diffbase import AnnotationsDiffBaseStorage
-from kopf._cogs.configs.progress import SmartProgressStorage
-from kopf._cogs.structs import bodies, diffs
-from kopf._cogs.structs.references import Resource
-from kopf._core.intents.causes import Reason, detect_changing_cause
+from kopf._cogs.structs import bodies
+from kopf._core.intents.causes import Reason
 
 from informers import APIResource
 from reconcile.adoption.kopf_return import Fate, ReturnedKind, decision_for, is_behind, last_handled
 from reconcile.predecessors import KopfTraces
+from tests.adoption.kopf_causes import cause_of
 
 SITES = APIResource("example.com", "v1", "Site", "sites")
 OURS = "example.com/site"
@@ -39,34 +38,6 @@ def patched(obj: dict[str, Any], patch: Any) -> dict[str, Any]:
     annotations = {**(obj["metadata"].get("annotations") or {}), **change.get("annotations", {})}
     metadata = {**obj["metadata"], **change, "annotations": annotations}
     return {**obj, "metadata": metadata}
-
-
-def cause_of(obj: dict[str, Any], kind: ReturnedKind = KIND) -> Reason:
-    """What kopf takes the object for when its process starts."""
-    body = bodies.Body(obj)  # type: ignore[arg-type]
-    storage = AnnotationsDiffBaseStorage(prefix=kind.names.prefix)
-    progress = SmartProgressStorage(prefix=kind.names.prefix)
-    fields: Any = kind.fields
-    old, new = storage.fetch(body=body), storage.build(body=body, extra_fields=fields)
-    old = None if old is None else progress.clear(essence=old)
-    new = progress.clear(essence=new)
-    event: Any = {"type": None, "object": obj}
-    unused: Any = None
-    cause = detect_changing_cause(
-        finalizer=kind.names.finalizer,
-        raw_event=event,
-        body=body,
-        old=old,
-        new=new,
-        diff=diffs.diff(old, new),
-        initial=True,
-        resource=Resource("example.com", "v1", "sites"),
-        indices=unused,
-        logger=unused,
-        patch=unused,
-        memo=unused,
-    )
-    return cause.reason
 
 
 values = st.recursive(
@@ -113,12 +84,12 @@ kinds = st.builds(
 def test_kopf_resumes_what_was_handed_back_and_would_create_it_otherwise(
     obj: dict[str, Any], kind: ReturnedKind
 ) -> None:
-    assert cause_of(obj, kind) is Reason.CREATE
+    assert cause_of(obj, kind.names, kind.fields) is Reason.CREATE
     decision = decision_for(obj, kind)
     after = patched(obj, decision.patch)
     assert decision.fate is Fate.HANDED
     assert after["metadata"]["finalizers"] == [kind.names.finalizer]
-    assert cause_of(after, kind) is Reason.RESUME
+    assert cause_of(after, kind.names, kind.fields) is Reason.RESUME
     assert decision_for(after, kind).fate is Fate.KEPT
 
 

@@ -1,192 +1,62 @@
 """An operator on kopf is replaced at each of its writes and effects: the world ends as if it had not been.
 
-Each moment of a life under the real kopf is loaded into a server in virtual time. There our operator takes
-over; then the spec loses a field, and the object is deleted.
+Each moment of each recorded life under the real kopf is loaded into a server in virtual time. There our
+operator takes over; then the spec loses a field, and the object is deleted.
 """
 
-import datetime
-import functools
 import json
 import os
-import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import anyio
 import pytest
-from attrs import define, field
 
-from informers import SystemClock
-from reconcile import Client, Manager, ObjectMeta, Predecessor
-from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.embedded.served import ServedResource
-from reconcile.kinds import ConfigMap, Event
-from reconcile.models import definition_of
-from reconcile.predecessors import KopfTraces, traces_on
-from reconcile.testing import LateTransport, VirtualClock, simulate
-from tests.adoption.kopf_life import NAME, PLACE, Moment, live_anew, recorded, title
-from tests.adoption.tenants import Accounts, Tenant, TenantSpec, tenants
+from reconcile.kinds import ConfigMap
+from reconcile.testing import (
+    CrashAfter,
+    CrashBefore,
+    Fault,
+    FaultPlan,
+    LoseReply,
+    RefuseAsStale,
+    When,
+    simulate,
+)
+from tests.adoption.kopf_life import LIVES, NAME, PLACE, Life, Moment, live_anew, title
+from tests.adoption.migration_play import (
+    SERVED,
+    SETTLED,
+    Play,
+    assert_nothing_is_twice,
+    assert_nothing_of_kopf_is_left,
+    has_lost_a_result,
+    is_held,
+    is_terminating,
+    own_writes,
+    predecessor_of,
+    see_to_it_and_release,
+    without_kopf,
+    world_of,
+)
+from tests.adoption.tenants import Tenant, TenantSpec
 
 IN_FULL = "LABORATORY" in os.environ
-START = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
-OURS = "example.com/tenant"
-ON_KOPF = Predecessor.kopf("tenants on kopf")
-NAMES = KopfTraces()
-SERVED = {"tenants": ("example.com", "v1"), "configmaps": ("", "v1")}
-SETTLED = 30.0
-COMMAND = re.compile(r"kubectl annotate tenants\.example\.com a -n default (.+)$")
+FAULTS = (CrashBefore(), CrashAfter(), LoseReply(), RefuseAsStale())
+PLAIN = LIVES["plain"]
 
 pytestmark = [pytest.mark.rule("takeover-kopf"), pytest.mark.timeout(600)]
 
-LIFE = recorded()
+MOMENTS = [(life, number) for life in LIVES.values() for number in range(1, len(life.recorded()) + 1)]
 
 
-@functools.cache
-def prepared() -> ApiServer:
-    """A server with the definition of the kind; each play has a copy."""
-    server = ApiServer(clock=SystemClock())
-    anyio.run(Client(InProcessTransport(server, settle=True)).apply, definition_of(Tenant))
-    return server
+def moment_title(moment: Any) -> str:
+    if isinstance(moment, Life):
+        return moment.name
+    return str(moment)
 
 
-@define
-class Play:
-    """A world in virtual time, as kopf left it at some moment."""
-
-    left: Sequence[Moment] = ()
-    predecessor: Predecessor | None = ON_KOPF
-    clock: VirtualClock = field(init=False, factory=lambda: VirtualClock(start=START))
-    server: ApiServer = field(init=False)
-    client: Client = field(init=False)
-    accounts: Accounts = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.server = prepared().copy(self.clock)
-        self.client = Client(InProcessTransport(self.server, settle=True), clock=self.clock)
-        self.accounts = Accounts([tuple(one["effect"]) for one in self.left if "effect" in one])
-        last = {moment["plural"]: moment["object"] for moment in self.left if "plural" in moment}
-        for plural, obj in last.items():
-            if obj is not None:
-                self.server._engine.put(self._served(plural), obj)
-
-    def _served(self, plural: str) -> ServedResource:
-        group, version = SERVED[plural]
-        found = self.server.resources.get(group, version, plural)
-        assert found is not None
-        return found
-
-    def stored(self, plural: str) -> dict[str, Any] | None:
-        state = self.server._engine.get(self._served(plural), PLACE, NAME)
-        return None if state is None else state.decode()
-
-    @asynccontextmanager
-    async def served(self) -> AsyncIterator[None]:
-        async with anyio.create_task_group() as group:
-            group.start_soon(self.server.run)
-            yield
-            group.cancel_scope.cancel()
-
-    @asynccontextmanager
-    async def operated(self) -> AsyncIterator[None]:
-        """Our operator is at work; at the end its process dies."""
-        transport = LateTransport(InProcessTransport(self.server), 0)
-        manager = Manager(tenants(self.accounts, self.predecessor), transport=transport, clock=self.clock)
-        async with anyio.create_task_group() as group:
-            await group.start(manager.run)
-            yield
-            group.cancel_scope.cancel()
-
-    async def killed_after(self, writes: int) -> None:
-        """Our operator works, and dies after so many changes of the object and its child."""
-        last = anyio.Event()
-        left = writes
-
-        def count(change: Any) -> None:
-            nonlocal left
-            left -= change.resource[1] in SERVED
-            if left <= 0:
-                last.set()
-
-        self.server.log.on_change(count)
-        async with self.operated():
-            with anyio.move_on_after(SETTLED):
-                await last.wait()
-        self.server.log.forget(count)
-
-
-def world_of(play: Play) -> Mapping[str, Any]:
-    """What there is, without what differs from world to world: versions, uids and times."""
-    tenant, child = play.stored("tenants"), play.stored("configmaps")
-    assert tenant is not None
-    assert child is not None
-    assert child["metadata"]["ownerReferences"]
-    child = json.loads(json.dumps(child).replace(tenant["metadata"]["uid"], "the tenant"))
-    return {
-        "spec": tenant["spec"],
-        "account": tenant["status"]["account"],
-        "marks": [tenant["metadata"].get(name) for name in ("finalizers", "annotations", "labels")],
-        "child": [child["data"], child["metadata"].get("labels"), child["metadata"].get("annotations")],
-        "owners": child["metadata"]["ownerReferences"],
-        "fields": [{**entry, "time": ""} for entry in child["metadata"]["managedFields"]],
-        "open": play.accounts.opened(NAME),
-        "size": play.accounts.size_of(NAME),
-    }
-
-
-@functools.cache
-def without_kopf(size: int) -> Mapping[str, Any]:
-    """The world as our operator makes it, where kopf never was."""
-    play = Play(predecessor=None)
-
-    async def run() -> None:
-        async with play.served(), play.operated():
-            spec = TenantSpec(size, "red")
-            await play.client.create(Tenant(metadata=ObjectMeta(NAME, PLACE), spec=spec))
-            await anyio.sleep(SETTLED)
-
-    simulate(run)
-    return world_of(play)
-
-
-def nothing_is_twice(play: Play) -> None:
-    effects = [tuple(effect) for effect in play.accounts.effects]
-    assert len(set(effects)) == len(effects), effects
-
-
-def nothing_of_kopf_is_left(play: Play) -> None:
-    tenant = play.stored("tenants")
-    assert tenant is not None
-    assert not traces_on(tenant, NAMES)
-    assert NAMES.prefix not in json.dumps(tenant)  # nor in the fields that kopf owns
-
-
-def begun_and_not_ended(left: Sequence[Moment]) -> bool:
-    """Whether kopf may have called a handler of creation, and has not called them all to the end."""
-    tenant = next((one["object"] for one in reversed(left) if one.get("plural") == "tenants"), None)
-    if tenant is None or "deletionTimestamp" in tenant["metadata"]:
-        return False
-    handled = "kopf.zalando.org/last-handled-configuration" in tenant["metadata"].get("annotations", {})
-    return not handled and "finalizers" in tenant["metadata"]
-
-
-async def see_to_it_and_release(play: Play) -> None:
-    """What a person does for an object that is held: note what was done outside, and run the command."""
-    events = [event for event in await play.client.list(Event) if event.reason == "HalfCreated"]
-    assert events
-    tenant = await play.client.get(Tenant, NAME, PLACE)
-    if play.accounts.opened(NAME) and not tenant.status.open_account:
-        noted = {"status": {"open_account": {"account": NAME}}}
-        await play.client.raw.merge(tenant, noted, subresource="status")
-        tenant = await play.client.get(Tenant, NAME, PLACE)
-    command = COMMAND.search(events[-1].message or "")
-    assert command, events[-1].message
-    given = [word.partition("=") for word in command[1].split()]
-    marks = {name if sign else name.removesuffix("-"): value if sign else None for name, sign, value in given}
-    await play.client.raw.merge(tenant, {"metadata": {"annotations": marks}})
-
-
-async def take_over(play: Play, kill_after: int) -> None:
+async def take_over(play: Play, life: Life, kill_after: int = 0) -> None:
     before = {plural: play.stored(plural) for plural in SERVED}
     effects = list(play.accounts.effects)
     async with play.served():
@@ -194,26 +64,27 @@ async def take_over(play: Play, kill_after: int) -> None:
             await play.killed_after(kill_after)
         async with play.operated():
             await anyio.sleep(SETTLED)
-            if begun_and_not_ended(play.left):
+            if is_held(play.left, life.names):
                 assert {plural: play.stored(plural) for plural in SERVED} == before
                 assert play.accounts.effects == effects
                 await see_to_it_and_release(play)
                 await anyio.sleep(SETTLED)
-            nothing_is_twice(play)
-            tenant, child = before["tenants"], before["configmaps"]
-            if tenant is not None and "deletionTimestamp" not in tenant["metadata"]:
-                assert world_of(play) == without_kopf(tenant["spec"]["size"])
-                nothing_of_kopf_is_left(play)
-                kept = play.stored("configmaps")
-                assert kept is not None
-                assert child is None or kept["metadata"]["uid"] == child["metadata"]["uid"]
-                await lose_a_field_and_go(play)
+            await end_as_without_kopf(play, life, before["configmaps"])
         assert [play.stored(plural) for plural in SERVED] == [None, None]
         assert play.accounts.opened(NAME) == 0
-        nothing_is_twice(play)
+        assert_nothing_is_twice(play)
 
 
-async def lose_a_field_and_go(play: Play) -> None:
+async def end_as_without_kopf(play: Play, life: Life, child: dict[str, Any] | None) -> None:
+    """Compare with a world without kopf; then have the spec lose a field, and delete the object."""
+    assert_nothing_is_twice(play)
+    if is_terminating(play.left):
+        return
+    assert world_of(play) == without_kopf(play.tenant["spec"]["size"])
+    assert_nothing_of_kopf_is_left(play, life.names)
+    kept = play.stored("configmaps")
+    assert kept is not None
+    assert child is None or kept["metadata"]["uid"] == child["metadata"]["uid"]
     await play.client.modify(Tenant, NAME, PLACE, lambda found: found.replace(spec=TenantSpec(3, None)))
     await anyio.sleep(SETTLED)
     assert (await play.client.get(ConfigMap, NAME, PLACE)).data == {"size": "3"}
@@ -221,36 +92,120 @@ async def lose_a_field_and_go(play: Play) -> None:
     await anyio.sleep(SETTLED)
 
 
-def switched(left: Sequence[Moment], kill_after: int = 0) -> None:
+def play_at(life: Life, left: Sequence[Moment], *, finds: bool = False) -> Play:
     for size in (1, 2):
         without_kopf(size)  # a simulation of its own
-    simulate(take_over, Play(left), kill_after)
+    return Play(left, predecessor_of(life), finds=finds)
 
 
-@pytest.mark.parametrize("number", range(1, len(LIFE) + 1), ids=lambda number: title(LIFE[number - 1]))
-def test_the_switch_ends_as_if_kopf_had_never_been_there(number: int) -> None:
-    switched(LIFE[:number])
+def switched(life: Life, left: Sequence[Moment], kill_after: int = 0) -> None:
+    play = play_at(life, left, finds=has_lost_a_result(left, life.names))
+    simulate(take_over, play, life, kill_after)
+
+
+@pytest.mark.parametrize(("life", "number"), MOMENTS, ids=moment_title)
+def test_the_switch_ends_as_if_kopf_had_never_been_there(life: Life, number: int) -> None:
+    switched(life, life.recorded()[:number])
 
 
 @pytest.mark.parametrize("kill_after", range(1, 7))
-def test_a_new_operator_that_dies_in_the_switch_is_followed_by_one_that_goes_on(kill_after: int) -> None:
-    handled = [number for number, moment in enumerate(LIFE, 1) if "last-handled" in title(moment)]
-    for number in handled:
-        switched(LIFE[:number], kill_after)
+@pytest.mark.parametrize("life", LIVES.values(), ids=moment_title)
+def test_a_new_operator_that_dies_in_the_switch_is_followed_by_one_that_goes_on(
+    life: Life, kill_after: int
+) -> None:
+    moments = life.recorded()
+    for number in range(1, len(moments) + 1):
+        if "last-handled" in title(moments[number - 1]):
+            switched(life, moments[:number], kill_after)
 
 
-def test_the_recorded_life_has_each_sort_of_moment() -> None:
-    effects = [tuple(moment["effect"]) for moment in LIFE if "effect" in moment]
+def test_only_a_port_that_looks_outside_finds_what_kopf_lost_between_its_last_two_writes() -> None:
+    life = LIVES["named"]
+    moments = life.recorded()
+    (number,) = [
+        number
+        for number in range(1, len(moments) + 1)
+        if "plural" in moments[number - 1] and has_lost_a_result(moments[:number], life.names)
+    ]
+    for finds in (False, True):
+        play = play_at(life, moments[:number], finds=finds)
+        simulate(settled, play)
+        assert play.accounts.opened(NAME) == (1 if finds else 2)
+
+
+async def settled(play: Play, plan: FaultPlan | None = None) -> int:
+    """Our operator at work, with those faults; the writes that it made."""
+    async with play.served(), play.operated(plan) as transport:
+        await anyio.sleep(SETTLED)
+    return len(own_writes(transport))
+
+
+# --- faults in the taking over itself ------------------------------------------------------------
+
+
+def disturbed(life: Life, left: Sequence[Moment]) -> int:
+    """Play each fault of each write of the taking over; another operator follows. Returns how many."""
+    plays = 0
+    for write in range(1, simulate(settled, play_at(life, left, finds=True)) + 1):
+        for fault in FAULTS:
+            plan = FaultPlan([Fault(When("write", "*/default/*s/a*", nth=write), fault)])
+            play = play_at(life, left, finds=True)
+            simulate(take_over_despite, play, life, plan)
+            plays += 1
+    return plays
+
+
+async def take_over_despite(play: Play, life: Life, plan: FaultPlan) -> None:
+    child = play.stored("configmaps")
+    async with play.served():
+        async with play.operated(plan) as transport:
+            await anyio.sleep(SETTLED)
+        assert transport.injected
+        async with play.operated():
+            await anyio.sleep(SETTLED)
+            await end_as_without_kopf(play, life, child)
+        assert play.accounts.opened(NAME) == 0
+
+
+def faulted() -> Iterator[tuple[Life, int]]:
+    """The moments for which faults are played: the first of each sort, or in full all with writes of ours."""
+    for life in LIVES.values():
+        moments, sorts = life.recorded(), set()
+        for number in range(1, len(moments) + 1):
+            left = moments[:number]
+            sort = title(moments[number - 1])
+            if is_held(left, life.names) or (sort in sorts and not IN_FULL):
+                continue
+            if "plural" in moments[number - 1] and (IN_FULL or life is PLAIN):
+                sorts.add(sort)
+                yield life, number
+
+
+@pytest.mark.parametrize(("life", "number"), list(faulted()), ids=moment_title)
+def test_a_fault_at_any_write_of_the_switch_leads_to_the_same_end(life: Life, number: int) -> None:
+    left = life.recorded()[:number]
+    assert disturbed(life, left) or life.recorded()[number - 1]["object"] is None
+
+
+# --- the lives themselves ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("life", LIVES.values(), ids=moment_title)
+def test_a_recorded_life_has_each_sort_of_moment(life: Life) -> None:
+    moments = life.recorded()
+    effects = [tuple(moment["effect"]) for moment in moments if "effect" in moment]
     assert effects == [("open", NAME), ("resize", NAME, 1), ("resize", NAME, 2), ("close", NAME)]
-    held = [number for number in range(1, len(LIFE) + 1) if begun_and_not_ended(LIFE[:number])]
-    assert title(LIFE[held[0] - 1]) == "tenants: finalizer"
-    assert title(LIFE[held[-1] - 1]) == "configmaps: there"
-    assert any("deletionTimestamp" in json.dumps(moment) for moment in LIFE)
+    held = [number for number in range(1, len(moments) + 1) if is_held(moments[:number], life.names)]
+    assert title(moments[held[0] - 1]) == "tenants: finalizer"
+    assert "last-handled" in title(moments[held[-1]])
+    assert any("deletionTimestamp" in json.dumps(moment) for moment in moments)
 
 
-@pytest.mark.skipif(not IN_FULL, reason="make laboratory: runs kopf, which takes longer")
-def test_kopf_still_lives_as_recorded_and_each_moment_of_that_life_can_be_the_switch() -> None:
-    life = live_anew()
-    assert {title(moment) for moment in life} == {title(moment) for moment in LIFE}
-    for number in range(1, len(life) + 1):
-        switched(life[:number])
+@pytest.mark.parametrize("life", LIVES.values() if IN_FULL else [PLAIN], ids=moment_title)
+def test_kopf_still_lives_as_recorded_and_each_moment_of_that_life_can_be_the_switch(life: Life) -> None:
+    moments = live_anew(life)
+    assert moments[-1]["object"] is None
+    effects = [moment["effect"] for moment in moments if "effect" in moment]
+    assert effects == [moment["effect"] for moment in life.recorded() if "effect" in moment]
+    for number in range(1, len(moments) + 1):
+        switched(life, moments[:number])

@@ -18,13 +18,15 @@ NOTEBOOK = TESTS.parent / "docs" / "examples" / "notebook"
 def kopf(server: ListeningServer, log: Path, operator: str, *where: str, **variables: str) -> Iterator[None]:
     """An operator of tests/compared or tests/adoption on kopf, killed at the end.
 
-    `where` are flags of kopf that name its namespaces (default: all), `variables` of its environment.
+    `where` are flags of kopf that name its namespaces (default: all), `variables` of its environment; what
+    is in the folder `PYTHONPATH` comes before what is installed.
     """
+    path = filter(None, (variables.get("PYTHONPATH"), *map(str, FOLDERS), str(NOTEBOOK)))
     environment = {
         **os.environ,
         **variables,
         "KUBECONFIG": str(server.kubeconfig),
-        "PYTHONPATH": os.pathsep.join([*map(str, FOLDERS), str(NOTEBOOK)]),
+        "PYTHONPATH": os.pathsep.join(path),
     }
     namespaces = where or ("--all-namespaces",)
     command = [sys.executable, "-m", "kopf", "run", "--standalone", *namespaces, "-m", operator]
