@@ -351,8 +351,9 @@ class Client(ClientView):
         object's content. Raises StaleVersion if the object has changed since it was read, PreconditionFailed
         if another object has taken its name, and ValueError for an object that was not read, with
         `if_unchanged`. In a reconcile, the first deletion of a kind after the start waits until its cache,
-        and that of the kind of the run's object, are certainly up to date; raises StaleVersion if one was
-        not, since the decision was made on old state.
+        and that of the kind of the run's object, are certainly up to date. Raises StaleVersion if the cache
+        of that kind was behind, or if the run's object has changed since the run began: the decision was
+        made on old state.
         """
         obj = self._core.placed(obj)
         resource = kind_of(obj).resource

@@ -164,7 +164,7 @@ class Predecessor:
         is at work.
 
         An object that a handler of creation began and did not finish is held: it fails with `HalfCreated`
-        until somebody has seen to it. So is one with the finalizer that kopf never handled to the end: kopf
+        until someone has seen to it. So is one with the finalizer that kopf never handled to the end: kopf
         records a handler only after its first attempt. `unfinished="run"` is for reconcilers that find what
         such a handler made outside of the cluster, and for operators of daemons and timers alone. Raises
         ValueError for names that cannot be kopf's.

@@ -77,7 +77,7 @@ def check_leader(
     elif is_expired(again, now) and again.spec == lease.spec:
         yield _without_leader(declared, subject, holder, pods)
     elif holder and not _is_live(holder, pods):
-        what = f"is held by {holder}, which is no pod of this operator"
+        what = f"is held by {holder}, which is not a pod of this operator"
         yield Finding(CHECK, "error", subject, what, "end that process: the pods here wait for it")
 
 
@@ -119,7 +119,7 @@ def check_ring(
         )
     for identity in sorted(live):
         if not _is_live(identity, pods):
-            what = f"has the member {identity}, which is no pod of this operator"
+            what = f"has the member {identity}, which is not a pod of this operator"
             yield Finding(CHECK, "warning", subject, what, f"end that process; {shards} shows what it holds")
 
 

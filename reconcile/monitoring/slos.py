@@ -61,7 +61,7 @@ class Burn:
 
 
 FAST: Final = (Burn(14.4, "1h", ["5m"]), Burn(6, "6h", ["30m", "5m"]))
-"""2 % of a month's budget within an hour, or 5 % within six: somebody has to look now."""
+"""2 % of a month's budget within an hour, or 5 % within six: someone has to act now."""
 FAST_FOR: Final = "10m"
 RARE: Final = Burn(6, "6h", ["30m"], before="30m")
 """As above, where events are so rare that 5 minutes often have none. For events of which a burst is no
@@ -71,7 +71,7 @@ SLOW: Final = (
     Burn(1, "3d", ["6h", "30m"]),
     Burn(1, "3d", ["6h"], before="6h"),  # with little traffic half an hour often has no event
 )
-"""10 % of a month's budget within one or three days: somebody has to look this week."""
+"""10 % of a month's budget within one or three days: someone has to act this week."""
 SLOW_FOR: Final = "45m"
 
 

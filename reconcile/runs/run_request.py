@@ -79,7 +79,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def _of_itself(verb: str, note: str) -> str:
-    """A cause that is no change of an object, as it is read behind `woken by`."""
+    """A cause other than a change of an object, in the words that follow `woken by`."""
     if verb == "retried":
         return "a retry"
     if verb == "scheduled":

@@ -1,4 +1,4 @@
-"""The rows of one controller while somebody looks: which objects there are, and which have changed."""
+"""One controller's rows while a browser shows the page: which objects there are, and which have changed."""
 
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""All that the status page shows of a manager, kept up to date while somebody looks.
+"""All that the status page shows of a manager, kept up to date while a browser has it open.
 
 Without a viewer there are no rows, and nothing is called for changes. With viewers, a change is noted by key;
 the rows are made when they are sent, once for all viewers. All of it is in the manager's event loop, which is

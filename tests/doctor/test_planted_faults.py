@@ -337,7 +337,7 @@ async def a_lease_that_is_not_renewed(ward: Clinic) -> None:
     await anyio.sleep(60)
 
 
-@planted("leases", "error", "is held by laptop_1, which is no pod of this operator")
+@planted("leases", "error", "is held by laptop_1, which is not a pod of this operator")
 async def a_lease_that_a_stranger_holds(ward: Clinic) -> None:
     await leave(ward)
     time = ward.client.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

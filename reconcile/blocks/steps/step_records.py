@@ -100,7 +100,7 @@ def value_text(value: Any) -> str:
 
 
 def read_value(text: str) -> Any:
-    """A recorded value; None for no value, or one that somebody made unreadable."""
+    """A recorded value; None for no value, or for one that cannot be read."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

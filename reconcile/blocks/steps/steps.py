@@ -246,7 +246,7 @@ class _Records(Generic[T]):
         self._stored = self._present
 
     async def end(self, record: StepStatus) -> bool:
-        """Write it, whoever else has written the object meanwhile; False where the records have changed."""
+        """Write it even if others have written to the object meanwhile; False if the records have changed."""
         self.collect(record)
         return await self._write()
 

@@ -1,4 +1,4 @@
-"""The acts with which a user gives an object one spec after another, whoever wrote its fields before."""
+"""The acts with which a user gives an object one spec after another, whichever manager owns a field."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
