@@ -22,7 +22,7 @@ from tests.simulation.bundled_scenarios import registry_secrets, worker_groups
 MOST_PODS = 12 * 12 * 6
 """Hosts of replicas of groups that one spec can ask for: each is a request."""
 SECONDS = float(os.environ.get("TRANSITION_SECONDS", "0"))
-"""How long each controller is played; 0: some fields alone, which takes some seconds."""
+"""Within how long all changes of each controller are to be played; 0: some fields alone, for some seconds."""
 
 pytestmark = pytest.mark.timeout(60 + 4 * SECONDS)
 
@@ -151,4 +151,4 @@ def test_each_change_of_a_spec_is_carried_out(bundled: Bundled) -> None:
     )
     print(f"\n{bundled}: {report}")
     assert report.transitions > 0
-    assert SECONDS or report.complete
+    assert report.complete
