@@ -8,6 +8,7 @@ import pytest
 from backups import Backup, BackupSpec, Restore, RestoreSpec, backups, restores
 from clustersecrets import ClusterSecret, cluster_secrets
 from cronjobs import CronJob, CronJobSpec, cron_jobs
+from daskautoscalers import DaskAutoscaler, DaskAutoscalerSpec, dask_autoscalers
 from daskclusters import (
     DaskCluster,
     DaskClusterSpec,
@@ -18,6 +19,7 @@ from daskclusters import (
     dask_clusters,
     worker_groups,
 )
+from daskjobs import DaskJob, DaskJobSpec, JobCluster, Runner, dask_jobs
 from notebooks import Notebook, NotebookSpec, notebooks
 from tenants import SETTINGS, Tenant, TenantSpec, tenants
 from test_backups import FakeStorage
@@ -33,6 +35,7 @@ GROUP = "rbac.authorization.k8s.io"
 POD = {"containers": [{"name": "main", "image": "report:1"}], "restartPolicy": "Never"}
 WORKER = {"containers": [{"name": "main", "image": "dask:1"}]}
 SERVICE = {"ports": [{"name": "tcp-comm", "port": 8786}]}
+DASK = DaskClusterSpec(Scheduler(WORKER, SERVICE), Workers(WORKER))
 STORAGE = FakeStorage()
 HERE = ObjectMeta("a", "default")
 NOON = "2026-01-01T12:00:00Z"
@@ -57,12 +60,14 @@ CASES: dict[str, tuple[list[Controller[Any]], list[Object]]] = {
     ),
     "cluster-secret": ([cluster_secrets()], [ClusterSecret(metadata=ObjectMeta("a"), data={"a": "MQ=="})]),
     "dask": (
-        [dask_clusters, worker_groups()],
+        [dask_clusters(), worker_groups(), dask_jobs, dask_autoscalers()],
         [
-            DaskCluster(metadata=HERE, spec=DaskClusterSpec(Scheduler(WORKER, SERVICE), Workers(WORKER))),
+            DaskCluster(metadata=HERE, spec=DASK),
             DaskWorkerGroup(
                 metadata=ObjectMeta("b", "default"), spec=DaskWorkerGroupSpec("a", Workers(WORKER))
             ),
+            DaskAutoscaler(metadata=HERE, spec=DaskAutoscalerSpec("a", 0, 3)),
+            DaskJob(metadata=ObjectMeta("c", "default"), spec=DaskJobSpec(Runner(WORKER), JobCluster(DASK))),
         ],
     ),
     "notebook": ([notebooks], [Notebook(metadata=HERE, spec=NotebookSpec("jupyter:1"))]),

@@ -1,12 +1,25 @@
 """DaskClusters and their groups of workers: the kinds, what is made for them, and what keeps it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from attrs import evolve, field, frozen
+import anyio
+from attrs import define, evolve, field, frozen
 from schedulers import HttpSchedulers, SchedulerFailed, Schedulers
 
-from reconcile import Context, Controller, Key, Object, ObjectMeta, Predecessor, Result, Watch, resource
+from reconcile import (
+    Context,
+    Controller,
+    Deleted,
+    Key,
+    Object,
+    ObjectMeta,
+    Predecessor,
+    Result,
+    Watch,
+    Write,
+    resource,
+)
 from reconcile.blocks import Host, Marks, ReplicaGroup, carry_out_group, host_of
 from reconcile.kinds import Deployment, Service
 from reconcile.owners import controller_of, with_owner
@@ -23,7 +36,11 @@ PRIVATE = ("kopf.zalando.org", "kubectl.kubernetes.io", "kubernetes.dask.org")
 """Annotations that begin so are not passed on."""
 OVER_HTTP = HttpSchedulers()
 MARKS = Marks.of("kubernetes.dask.org")
+IDLE_POLL = 30.0
+AT_ONCE = 100
+"""How many objects of a kind are worked on at once: each may wait for a scheduler that does not answer."""
 Manifest = Mapping[str, Any]
+T = TypeVar("T", bound=Object)
 
 
 @frozen
@@ -211,32 +228,94 @@ def with_environment(pod: Manifest, environment: Mapping[str, str]) -> dict[str,
 # --- what keeps it ----------------------------------------------------------------------------------
 
 
-async def is_gone(ctx: Context[DaskCluster] | Context[DaskWorkerGroup]) -> bool:
+async def is_gone(ctx: Context[T]) -> bool:
     """Whether the server no longer has the object, or deletes it.
 
     A child that is missing may have been deleted with it, and the news of that can be the first to come.
     """
-    kind = type(ctx.object)
-    found = await ctx.client.find(kind, ctx.object.name, ctx.object.namespace, live=True)
+    found = await ctx.client.find(type(ctx.object), ctx.object.name, ctx.object.namespace, live=True)
     return found is None or found.uid != ctx.object.uid or found.terminating
 
 
-async def keep_cluster(ctx: Context[DaskCluster]) -> None:
-    cluster, made = ctx.object, group_for(ctx.object)
-    schedulers, services = await ctx.owned(Deployment), await ctx.owned(Service)
-    has_group = any(one.name == made.name for one in await ctx.owned(DaskWorkerGroup))
-    if not (schedulers and services and has_group) and await is_gone(ctx):
-        return
-    if not schedulers:
-        await ctx.create(scheduler_for(cluster))  # and never changed: its restart would lose all work
-    await ctx.apply(service_for(cluster), adopt=False)
-    if has_group:
+async def is_ready(ctx: Context[T], cluster: DaskCluster) -> bool:
+    """Whether the cluster has a scheduler that can be asked."""
+    found = await ctx.client.find(Deployment, scheduler_of(cluster.name), cluster.namespace)
+    return found is not None and found.status.ready_replicas > 0
+
+
+async def join_cluster(ctx: Context[T], cluster: DaskCluster) -> None:
+    """Have an object of users go with the cluster that it names."""
+    if controller_of(ctx.object) is None:
         await ctx.client.modify(
-            DaskWorkerGroup, made.name, cluster.namespace, lambda found: passed_on(cluster, found)
+            type(ctx.object),
+            ctx.object.name,
+            ctx.object.namespace,
+            lambda found: with_owner(found, cluster, controller=True),
         )
-    else:
-        await ctx.create(made)
-    ctx.status(phase="Running")
+
+
+@define
+class IdleTimes:
+    """For how long a scheduler has said that it is idle since the same time, by the uid of its cluster.
+
+    So no clock is compared with that of a scheduler, and a start of the operator only makes it wait longer.
+    """
+
+    _seen: dict[str, tuple[float, float]] = field(factory=dict)
+
+    def seconds(self, uid: str, since: float | None, time: float) -> float:
+        if since is None:
+            self._seen.pop(uid, None)
+            return 0.0
+        before = self._seen.get(uid)
+        if before is None or before[0] != since:
+            self._seen[uid] = since, time
+        return time - self._seen[uid][1]
+
+    async def forget(self, gone: Deleted[DaskCluster]) -> None:
+        self._seen.pop(gone.object.uid, None)
+
+
+@frozen
+class Clusters:
+    schedulers: Schedulers
+    idle: IdleTimes = field(factory=IdleTimes)
+
+    async def keep(self, ctx: Context[DaskCluster]) -> Result | None:
+        cluster, made = ctx.object, group_for(ctx.object)
+        schedulers, services = await ctx.owned(Deployment), await ctx.owned(Service)
+        has_group = any(one.name == made.name for one in await ctx.owned(DaskWorkerGroup))
+        if not (schedulers and services and has_group) and await is_gone(ctx):
+            return None
+        if not schedulers:
+            await ctx.create(scheduler_for(cluster))  # and never changed: its restart would lose all work
+        await ctx.apply(service_for(cluster), adopt=False)
+        if has_group:
+            await ctx.client.modify(
+                DaskWorkerGroup, made.name, cluster.namespace, lambda found: passed_on(cluster, found)
+            )
+        else:
+            await ctx.create(made)
+        ctx.status(phase="Running")
+        return await self._end_if_idle(ctx)
+
+    async def _end_if_idle(self, ctx: Context[DaskCluster]) -> Result | None:
+        cluster, timeout = ctx.object, ctx.object.spec.idle_timeout
+        if timeout <= 0:
+            return None
+        left = float(timeout)
+        if await is_ready(ctx, cluster):
+            try:
+                since = await self.schedulers.idle_since(dashboard_of(cluster))
+            except SchedulerFailed as error:
+                since = None  # it may be at work
+                ctx.event("IdleUnknown", f"the cluster stays: {error}", warning=True)
+            left -= self.idle.seconds(cluster.uid, since, anyio.current_time())
+        if left > 0:
+            return Result(requeue_after=min(left, IDLE_POLL))
+        ctx.event("Idle", f"the cluster goes: its scheduler had no work for {timeout} s")
+        await ctx.delete(cluster, if_unchanged=True)
+        return None
 
 
 @frozen
@@ -248,13 +327,7 @@ class Groups:
         cluster = await ctx.client.find(DaskCluster, group.spec.cluster, group.namespace)
         if cluster is None or cluster.terminating:
             return None  # its workers would find no scheduler; the cluster's coming wakes the group
-        if controller_of(group) is None:  # of users: it goes with the cluster that it has joined
-            await ctx.client.modify(
-                DaskWorkerGroup,
-                group.name,
-                group.namespace,
-                lambda found: with_owner(found, cluster, controller=True),
-            )
+        await join_cluster(ctx, cluster)
         workers = ReplicaGroup(group.spec.worker.replicas)
         plan = workers.plan([as_host(one) for one in await ctx.owned(Deployment)], ctx.clock.now())
         if plan.create and await is_gone(ctx):
@@ -284,12 +357,18 @@ PREDECESSOR = Predecessor.kopf(
     unfinished="run",  # its handlers make nothing outside of the cluster
 )
 
-dask_clusters = Controller(
-    DaskCluster,
-    keep_cluster,
-    owns=[Deployment, Service, DaskWorkerGroup],
-    predecessor=PREDECESSOR,
-)
+
+def dask_clusters(schedulers: Schedulers = OVER_HTTP) -> Controller[DaskCluster]:
+    clusters = Clusters(schedulers)
+    return Controller(
+        DaskCluster,
+        clusters.keep,
+        owns=[Deployment, Service, DaskWorkerGroup],
+        writes=[Write(DaskCluster, ("delete",))],
+        on_deleted=clusters.idle.forget,
+        workers=AT_ONCE,
+        predecessor=PREDECESSOR,
+    )
 
 
 def worker_groups(schedulers: Schedulers = OVER_HTTP) -> Controller[DaskWorkerGroup]:
@@ -298,5 +377,6 @@ def worker_groups(schedulers: Schedulers = OVER_HTTP) -> Controller[DaskWorkerGr
         Groups(schedulers).keep,
         owns=[Deployment],
         watches=[Watch(DaskCluster, by=lambda group: Key(group.namespace, group.spec.cluster))],
+        workers=AT_ONCE,
         predecessor=PREDECESSOR,
     )

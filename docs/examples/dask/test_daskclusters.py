@@ -1,15 +1,27 @@
 """Clusters and groups of workers: the manifests of users, what the original left, and every single fault."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from aiohttp import web
-from aiohttp.test_utils import TestServer
-from attrs import define, evolve, field
+from attrs import evolve
+from dask_world import (
+    DEFINITIONS,
+    HANDLED,
+    KOPF,
+    MANIFESTS,
+    MORE,
+    RUNS,
+    SERVICE,
+    SIMPLE,
+    FakeSchedulers,
+    a_cluster,
+    pod,
+    run_both,
+    scale,
+    workers,
+)
 from daskclusters import (
     GROUP,
     PART,
@@ -27,7 +39,6 @@ from daskclusters import (
     worker_for,
     worker_groups,
 )
-from schedulers import HttpSchedulers, SchedulerFailed
 
 from reconcile import Controller, Object, ObjectMeta
 from reconcile.kinds import Deployment, Service
@@ -45,77 +56,6 @@ from reconcile.testing import (
     sweep,
     transitions,
 )
-
-RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None  # of the sweep; 0: all
-MANIFESTS = Path(__file__).parent / "manifests"
-DEFINITIONS: Sequence[dict[str, Any]] = list(yaml.safe_load_all((MANIFESTS / "definitions.yaml").read_text()))
-KOPF = "kopf.zalando.org/"
-HANDLED = f"{KOPF}last-handled-configuration"
-SERVICE = {
-    "selector": {"dask.org/cluster-name": "simple", "dask.org/component": "scheduler"},
-    "ports": [
-        {"name": "tcp-comm", "port": 9786, "targetPort": "tcp-comm"},
-        {"name": "http-dashboard", "port": 9787, "targetPort": "http-dashboard"},
-    ],
-}
-
-
-def pod(name: str) -> dict[str, Any]:
-    return {"containers": [{"name": name, "image": f"{name}:1"}]}
-
-
-SIMPLE = DaskCluster(
-    metadata=ObjectMeta("simple", "default"),
-    spec=DaskClusterSpec(Scheduler(pod("scheduler"), SERVICE), Workers(pod("worker"), 2)),
-)
-MORE = DaskWorkerGroup(
-    metadata=ObjectMeta("more", "default"), spec=DaskWorkerGroupSpec("simple", Workers(pod("more"), 1))
-)
-
-
-@define
-class FakeSchedulers:
-    """Remembers what it was asked; `fails` as if the API were not served."""
-
-    retired: set[str] = field(factory=set)
-    urls: set[str] = field(factory=set)
-    fails: bool = False
-
-    async def retire(self, url: str, workers: Sequence[str]) -> None:
-        self.urls.add(url)
-        if self.fails:
-            raise SchedulerFailed(f"404 from {url}")
-        self.retired |= set(workers)
-
-
-def a_cluster(*objects: Any) -> FakeClient:
-    return FakeClient(*DEFINITIONS, *objects)
-
-
-async def run_both(client: FakeClient, schedulers: FakeSchedulers | None = None) -> list[Any]:
-    """One run for each cluster and then for each group; returns the writes."""
-    writes: list[Any] = []
-    for one in await client.list(DaskCluster):
-        writes += await ran(dask_clusters, one, client)
-    for group in await client.list(DaskWorkerGroup):
-        writes += await ran(worker_groups(schedulers or FakeSchedulers()), group, client)
-    return writes
-
-
-async def ran(controller: Controller[Any], obj: Any, client: FakeClient) -> list[Any]:
-    done = await run_once(controller, obj, client)
-    assert (done.error, done.undeclared) == (None, [])
-    return list(done.writes)
-
-
-async def workers(client: FakeClient, group: str = "simple-default") -> list[Deployment]:
-    return [one for one in await client.list(Deployment) if one.metadata.labels.get(GROUP) == group]
-
-
-async def scale(client: FakeClient, model: type[Any], name: str, replicas: int) -> None:
-    found = await client.get(model, name, "default")
-    await client.raw.set_scale(found, replicas, expect=found.spec.worker.replicas)
-
 
 # --- manifests of users -----------------------------------------------------------------------------
 
@@ -226,25 +166,6 @@ async def test_workers_go_also_if_the_scheduler_does_not_serve_the_api_and_the_g
     assert await workers(client) == []
 
 
-async def test_a_scheduler_is_asked_over_http_and_any_other_answer_is_one_error() -> None:
-    asked: list[Any] = []
-
-    async def retire(request: web.Request) -> web.Response:
-        asked.append(await request.json())
-        return web.json_response({})
-
-    application = web.Application()
-    application.router.add_post("/api/v1/retire_workers", retire)
-    async with TestServer(application) as there, TestServer(web.Application()) as without_the_api:
-        await HttpSchedulers().retire(str(there.make_url("")), ["a", "b"])
-        assert asked == [{"names": ["a", "b"]}]
-        with pytest.raises(SchedulerFailed, match="404 from"):
-            await HttpSchedulers().retire(str(without_the_api.make_url("")), ["a"])
-        gone = str(there.make_url(""))
-    with pytest.raises(SchedulerFailed, match="no answer from"):
-        await HttpSchedulers().retire(gone, ["a"])
-
-
 # --- what is made once ------------------------------------------------------------------------------
 
 
@@ -281,7 +202,7 @@ async def test_a_group_of_users_goes_with_the_cluster_that_it_has_joined() -> No
 async def test_a_deployment_of_others_with_the_name_of_a_scheduler_is_left_alone() -> None:
     foreign = {**scheduler_for(SIMPLE), "metadata": {"name": "simple-scheduler", "namespace": "default"}}
     client = a_cluster(SIMPLE, foreign)
-    done = await run_once(dask_clusters, SIMPLE, client)
+    done = await run_once(dask_clusters(FakeSchedulers()), SIMPLE, client)
     assert type(done.error).__name__ == "AlreadyExists"
     assert controller_of(await client.get(Deployment, "simple-scheduler", "default")) is None
 
@@ -354,7 +275,7 @@ def each_cluster_has_one_scheduler(world: World) -> None:
 
 
 def both(schedulers: FakeSchedulers) -> list[Controller[Any]]:
-    return [dask_clusters, worker_groups(schedulers)]
+    return [dask_clusters(schedulers), worker_groups(schedulers)]
 
 
 def scenario(*steps: Any, controllers: Any = both, objects: Sequence[Any] = ()) -> Scenario:
