@@ -15,6 +15,7 @@ from attrs import define, field
 from structlog.typing import EventDict
 
 from informers import APIResource, Snapshot
+from reconcile.predecessors import LAST_HANDLED
 from reconcile.runs.run_failures import error_text
 from reconcile.runs.write_events import Sent, WriteObserver
 
@@ -30,8 +31,16 @@ LONGEST_NAME = 253
 HIDDEN = "<secret>"
 
 
+_COPIES = ("last-applied-configuration", LAST_HANDLED)
+
+
 def is_sensitive(resource: APIResource) -> bool:
     return resource.kind == "Secret" and not resource.group
+
+
+def copies_object(annotation: str) -> bool:
+    """Whether an annotation has a copy of its object, as kubectl and operators on kopf keep one."""
+    return annotation.rpartition("/")[2].startswith(_COPIES)
 
 
 @define(eq=False)
@@ -174,8 +183,22 @@ def _values(body: bytes) -> Iterator[str]:
 
 def _contents(body: Any) -> Any:
     if isinstance(body, dict):
-        return [body.get("data"), body.get("stringData")]
+        return [body.get("data"), body.get("stringData"), *_copied(body)]
     return [operation.get("value") for operation in body if isinstance(operation, dict)]
+
+
+def _copied(body: dict[str, Any]) -> Iterator[Any]:
+    """What copies of the Secret in its annotations have: values that it may not have any more."""
+    metadata = body.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    for name, text in annotations.items() if isinstance(annotations, dict) else ():
+        if isinstance(text, str) and copies_object(name):
+            try:
+                copy = msgspec.json.decode(text, type=dict[str, Any])
+            except (msgspec.DecodeError, RecursionError):
+                yield text
+            else:
+                yield from (copy.get("data"), copy.get("stringData"))
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from reconcile.predecessors.kopf_peers import (
 from reconcile.predecessors.kopf_progress import HandlerProgress
 from reconcile.predecessors.kopf_traces import (
     FIELD_MANAGERS,
+    LAST_HANDLED,
     KopfTraces,
     ObjectTraces,
     prefixes_in_use,
@@ -28,6 +29,7 @@ from reconcile.predecessors.kopf_traces import (
 __all__ = [
     "FIELD_MANAGERS",
     "FREEZE_PRIORITY",
+    "LAST_HANDLED",
     "PEERINGS",
     "HandlerProgress",
     "KopfTraces",

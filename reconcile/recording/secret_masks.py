@@ -19,12 +19,11 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
-from reconcile.client.redaction import SHORTEST, forms_of
+from reconcile.client.redaction import SHORTEST, copies_object, forms_of
 
 MOST_EXPOSED = 1_000
 """Forms of values that are looked for in all objects, as a run has written them into one."""
 _FORMS_KEPT = 256
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PREFIX = "masked-"
 
 _mask = re.compile(_PREFIX.encode() + rb"[0-9a-f]{20}").search
@@ -146,18 +145,16 @@ class SecretMasks:
                 }
             elif values is not None:
                 obj[part] = None
-        metadata = obj.get("metadata")
-        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-        if isinstance(annotations, dict) and isinstance(annotations.get(_APPLIED), str):
-            annotations[_APPLIED] = self._mask_applied(annotations[_APPLIED])
+        for annotations, name, text in _copies(obj):
+            annotations[name] = self._mask_copy(text)
 
-    def _mask_applied(self, text: str) -> str:
+    def _mask_copy(self, text: str) -> str:
         try:
-            applied = msgspec.json.decode(text, type=dict[str, Any])
+            copy = msgspec.json.decode(text, type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError):
             return self._token(text.encode())
-        self._mask_secret(applied)
-        return json.dumps(applied, separators=(",", ":"))
+        self._mask_secret(copy)
+        return json.dumps(copy, separators=(",", ":"))
 
     def _mask_token(self, obj: dict[str, Any]) -> None:
         for part in ("spec", "status"):
@@ -168,10 +165,8 @@ class SecretMasks:
     def _mask_paths(self, obj: dict[str, Any], paths: Iterable[tuple[str, ...]]) -> None:
         for path in paths:
             self._mask_path(obj, path)
-        metadata = obj.get("metadata")
-        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-        if isinstance(annotations, dict) and isinstance(annotations.get(_APPLIED), str):
-            annotations[_APPLIED] = self._token(annotations[_APPLIED].encode())
+        for annotations, name, text in _copies(obj):
+            annotations[name] = self._token(text.encode())
 
     def _mask_path(self, value: Any, path: Sequence[str]) -> None:
         if isinstance(value, list):
@@ -254,3 +249,15 @@ class SecretMasks:
             return self.text(form)
         # The base64 of a value that is itself a part of another one, or a word that happens to be base64.
         return self.data(form) if plain.isprintable() and len(plain) >= SHORTEST else self.text(form)
+
+
+def _copies(obj: dict[str, Any]) -> list[tuple[dict[str, Any], str, str]]:
+    """The annotations, and the name and the text of each of them that has a copy of the object as JSON."""
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(annotations, dict):
+        return []
+    found = annotations.items()
+    return [
+        (annotations, name, text) for name, text in found if isinstance(text, str) and copies_object(name)
+    ]

@@ -12,6 +12,7 @@ import msgspec
 from attrs import frozen
 
 from informers.apimachinery.json_pointers import pointer_below
+from reconcile.client.redaction import copies_object
 
 HIDDEN: Final = "<hidden>"
 LONGEST: Final = 200
@@ -44,7 +45,6 @@ _pairs: Final = re.compile(
 )
 _private_key: Final = re.compile(r"(-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----)(?:(?!-----END).)*", re.DOTALL)
 _user_of_url: Final = re.compile(r"(://)[^/@\s]{1,512}@")
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @frozen
@@ -105,7 +105,7 @@ def _can_be_secret(value: object) -> bool:
 
 def tells_of_secret(name: str) -> bool:
     """Whether a field of that name has a secret for a value."""
-    return name == _LAST_APPLIED or (_says_so(name) is not None and _is_about_one(name) is None)
+    return copies_object(name) or (_says_so(name) is not None and _is_about_one(name) is None)
 
 
 def names_secret(element: object) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from reconcile.client.redaction import copies_object
 from reconcile.models import Object, kind_of
 from reconcile.models.secret_fields import secret_fields
 from reconcile.testing.fake_services.service import FakeService
@@ -23,7 +24,12 @@ class Redactor:
                 self._paths[f"{service.name}/{name}"] = {(one,) for one in resources.declared.secret}
 
     def hides(self, plural: str, path: str) -> bool:
-        """Whether the field at a path such as `.spec.password` (`[]` for elements of a list) is secret."""
+        """Whether the field at a path such as `.spec.password` (`[]` for elements of a list) is secret.
+
+        A copy of the object in an annotation is, whatever the object has.
+        """
+        if copies_object(path):
+            return True
         names = tuple(name.removesuffix("[]") for name in path.strip(".").split("."))
         if plural == _SECRETS:
             return bool(names) and names[0] in _HELD

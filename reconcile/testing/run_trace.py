@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from reconcile.client.redaction import copies_object
 from reconcile.embedded.log import StoredChange
 from reconcile.testing.end_state import differences
 from reconcile.testing.fake_services.service import FakeService
@@ -158,7 +159,10 @@ def _fields(old: Mapping[str, Any], new: Mapping[str, Any], hides: Callable[[str
         for path, left, right in found
         if not hides(path)
     ]
-    if any(hides(path) for path, _, _ in found):
+    hidden = [path for path, _, _ in found if hides(path)]
+    if any(map(copies_object, hidden)):
+        fields.append("a copy of the object in an annotation has changed")
+    if not all(map(copies_object, hidden)):
         fields.append("a secret has changed")
     return "; ".join(fields) or "unchanged"
 

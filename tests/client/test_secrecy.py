@@ -151,6 +151,19 @@ def test_values_of_a_patch_and_of_string_data_are_hidden_and_short_ones_left_alo
     assert values.redact(text) == " ".join([HIDDEN] * 4) + " shown no"
 
 
+@pytest.mark.parametrize(
+    "copy", ["kubectl.kubernetes.io/last-applied-configuration", "a.b/last-handled-configuration"]
+)
+def test_values_that_only_a_copy_in_an_annotation_still_has_are_hidden(copy: str) -> None:
+    former = {"data": {"a": encoded("former")}, "metadata": {"labels": {"app": "shown"}}}
+    annotations = {copy: json.dumps(former), "other": "visible"}
+    values = SecretValues()
+    values.add(SECRETS, json.dumps({"metadata": {"annotations": annotations}}).encode())
+    assert values.redact(f"former {encoded('former')} visible shown") == f"{HIDDEN} {HIDDEN} visible shown"
+    values.add(SECRETS, json.dumps({"metadata": {"annotations": {copy: "damaged"}}}).encode())
+    assert values.redact("damaged") == HIDDEN
+
+
 def test_bodies_of_other_kinds_are_not_kept() -> None:
     values = SecretValues()
     values.add(APIResource("", "v1", "ConfigMap", "configmaps"), b'{"data":{"a":"visible"}}')

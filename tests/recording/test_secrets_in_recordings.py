@@ -79,9 +79,30 @@ def test_what_a_run_put_elsewhere_is_masked_in_the_answers_of_others_too(tmp_pat
     assert [form for form in forms(PASSWORD) if form in plain_bytes(path)] == []
 
 
-def test_a_field_that_is_declared_secret_is_masked_with_its_last_applied_form(tmp_path: Path) -> None:
+FORMER = "the password before"
+COPIES = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "kopf.zalando.org/last-handled-configuration",
+    "sites.example.com/last-handled-configuration-ofDRS",
+)
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_secret_is_masked_with_the_values_that_a_copy_in_an_annotation_still_has(
+    tmp_path: Path, copy: str
+) -> None:
+    former = base64.b64encode(FORMER.encode()).decode()
+    noted = {copy: json.dumps({"data": {"password": former}})}
+    path = tmp_path / "rec"
+    recorded(path, secret().with_metadata(annotations=noted), controller=sites(reads=[Secret]))
+    assert b"last-" in plain_bytes(path)
+    assert [form for form in forms(FORMER) if form in plain_bytes(path)] == []
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_field_that_is_declared_secret_is_masked_with_the_copy_of_it(tmp_path: Path, copy: str) -> None:
     noted = site(token=TOKEN)
-    applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"spec": {"token": TOKEN}})}
+    applied = {copy: json.dumps({"spec": {"token": TOKEN}})}
     path = tmp_path / "rec"
     recorded(path, noted.with_metadata(annotations=applied))
     assert b'"token":"masked-' in plain_bytes(path)

@@ -32,6 +32,10 @@ PLANTED = "s3cr3t-pLanted"
             ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"),
             f'{{"spec":{{"any":"{PLANTED}"}}}}',
         ),
+        (
+            ("metadata", "annotations", "sites.example.com/last-handled-configuration"),
+            f'{{"spec":{{"any":"{PLANTED}"}}}}',
+        ),
     ],
 )
 def test_what_a_name_calls_secret_is_hidden(steps: tuple[str, ...], value: object) -> None:
