@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from reconcile.client.own_writes import CacheBehind
     from reconcile.controller.blocking import RunEnded
     from reconcile.controller.declared_writes import UndeclaredWrite
-    from reconcile.controller.kopf_takeover import HalfCreated
+    from reconcile.controller.kopf_takeover import HalfCreated, UnwrittenDraft
     from reconcile.controller.run_result import ReconcileTimeout
     from reconcile.manager.installed_definitions import DefinitionMismatch
     from reconcile.manager.option_list import ConfigurationError
@@ -87,6 +87,7 @@ __all__ = [
     "Unauthorized",
     "UndeclaredWrite",
     "Unreachable",
+    "UnwrittenDraft",
 ]
 
 if not TYPE_CHECKING:

@@ -105,7 +105,7 @@ def _of_kind(tally: Tally, alive: bool) -> Iterator[Finding]:
             f"held by kopf and never handled to the end: {_named(tally.begun)}",
             "let the operator on kopf finish them"
             if alive
-            else "the new operator creates them from the start",
+            else "the new operator holds them, unless its Predecessor.kopf has unfinished='run': see to each",
         )
     if tally.under_way.count:
         yield Finding(

@@ -1,7 +1,8 @@
 """A draft of an operator from the handlers of one on kopf: a function for each of theirs, to be filled in.
 
-The draft runs as it is. What is not written yet does nothing, with one exception: a cleanup that is not
-written keeps its object, so that nothing outside the cluster is forgotten.
+The draft runs as it is. What is not written yet does nothing, with two exceptions: a cleanup that is not
+written keeps its object, so that nothing outside the cluster is forgotten; and no object of the operator on
+kopf is taken over until all is written.
 """
 
 import keyword
@@ -142,6 +143,15 @@ class Draft:
                 creates = handler.facts.creates if handler.facts and self._is_own(part) else ()
                 found.update({kind: None for name in creates if (kind := _built_in_by_method(name))})
         return sorted(found)
+
+    @property
+    def unwritten(self) -> Sequence[str]:
+        """The functions that have to be written before the draft may take objects over."""
+        parts = (
+            *(*self.reconciled, *self.cleanups, *self.forgetting, *self.daemons, *self.refusing),
+            *(*self.completing, *(part for part, _ in self.indexes.values())),
+        )
+        return list(dict.fromkeys(part.name for part in parts)) or [self.reconciler]
 
     @property
     def left(self) -> Sequence[Part]:

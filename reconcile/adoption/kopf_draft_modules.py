@@ -49,6 +49,12 @@ def _reconciler(draft: Draft, name: str) -> str:
         "",
         *([f"from {draft.package}.admission import admission"] if draft.admits else []),
         f"from {draft.package}.models import {kind}",
+        "",
+        "UNWRITTEN: tuple[str, ...] = (",
+        *(f'    "{name}",' for name in draft.unwritten),
+        ")",
+        '"""Functions that are to be written: take each out when it is. Until there are none, no object of',
+        'the operator on kopf is taken over, and a manager does not start where there is one."""',
     ]
     for part in draft.reconciled:
         head = f"async def {part.name}(ctx: Context[{kind}]) -> None:"
@@ -135,7 +141,9 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
     if draft.admits:
         yield "admission=admission"
     given = "".join(f", {key}={value!r}" for key, value in draft.operator.trace_names.items())
-    yield f'predecessor=Predecessor.kopf("{name} on kopf", deployments="{name}"{given})'
+    yield (
+        f'predecessor=Predecessor.kopf("{name} on kopf", deployments="{name}"{given}, unwritten=UNWRITTEN)'
+    )
 
 
 def _admission(draft: Draft) -> str:
@@ -242,8 +250,9 @@ def _moving(draft: Draft) -> str:
         lines += ["", "Settings:", "", *settings_lines(draft.operator)]
     lines += [
         "",
-        "Before the switch: check the names in `predecessor=` of the controller. A cleanup that is not",
-        "written keeps its objects. `reconcile run --dry-run` shows what would be written.",
+        "Take the name of each function out of `UNWRITTEN` when it is written: until then the operator does",
+        "not start in a cluster with objects of the one on kopf. `reconcile run --dry-run` does, and shows",
+        "what would be written. Before the switch: check the names in `predecessor=` of the controller.",
     ]
     return _text(lines)
 

@@ -115,8 +115,8 @@ class Tally:
                 self.deleting.add(_sighting(name, unfinished))
         elif traces.half_created:
             self.half_created.add(_sighting(name, traces.half_created))
-        elif traces.finalizer and not traces.last_handled:
-            self.begun.add(_sighting(name, unfinished))
+        elif traces.begun:
+            self.begun.add(Sighting(name))
         elif unfinished:
             self.under_way.add(_sighting(name, unfinished))
         if traces.last_handled and is_sensitive(self.kind.resource):

@@ -33,6 +33,7 @@ from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
+from reconcile.controller.kopf_takeover import UnwrittenDraft
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import TEXT_OPTIONS, ConfigurationError, flag_of, from_flags
 from reconcile.manager.predecessor_check import PredecessorActive
@@ -44,7 +45,7 @@ from reconcile.ops.serving_addresses import ServeError
 from reconcile.runs.run_failures import described
 from reconcile.runs.supervision import without_groups
 
-_BAD_INPUT = (ServeError, ConfigurationError, CacheSyncFailed, PredecessorActive)
+_BAD_INPUT = (ServeError, ConfigurationError, CacheSyncFailed, PredecessorActive, UnwrittenDraft)
 """Errors that a change of options, or of the cluster, can prevent."""
 LATE_SECONDS = 10.0
 """Seconds between two log lines about first lists that have not arrived."""

@@ -137,6 +137,7 @@ class Predecessor:
     images: tuple[str, ...] = ()
     traces: KopfTraces | None = None
     unfinished: Literal["hold", "run"] = "hold"
+    unwritten: tuple[str, ...] = ()
 
     @classmethod
     def kopf(
@@ -150,6 +151,7 @@ class Predecessor:
         finalizer: str = KopfTraces().finalizer,
         field_managers: "str | Iterable[str]" = FIELD_MANAGERS,
         unfinished: Literal["hold", "run"] = "hold",
+        unwritten: "str | Iterable[str]" = (),
     ) -> "Predecessor":
         """An operator on kopf; all names but its own have kopf's defaults.
 
@@ -166,15 +168,20 @@ class Predecessor:
         An object that a handler of creation began and did not finish is held: it fails with `HalfCreated`
         until someone has seen to it. So is one with the finalizer that kopf never handled to the end: kopf
         records a handler only after its first attempt. `unfinished="run"` is for reconcilers that find what
-        such a handler made outside of the cluster, and for operators of daemons and timers alone. Raises
-        ValueError for names that cannot be kopf's.
+        such a handler made outside of the cluster, and for operators of daemons and timers alone.
+
+        `unwritten` names functions of a draft that are still to be written. While there is one, a manager
+        does not start where an object has traces of kopf, and such an object is held (`UnwrittenDraft`).
+        Raises ValueError for names that cannot be kopf's.
         """
         traces = KopfTraces(prefix, finalizer, peering, field_managers=_names(field_managers))
         check_former_finalizers((finalizer,))
         check_finalizer(f"{prefix}/kopf-managed")
         if unfinished not in ("hold", "run"):
             raise ValueError(f"unfinished={unfinished!r}: expected 'hold' or 'run'")
-        return cls(name, (), _names(deployments), _names(images), traces, unfinished)
+        return cls(
+            name, (), _names(deployments), _names(images), traces, unfinished, tuple(_names(unwritten))
+        )
 
 
 def _former(names: "str | Iterable[str]") -> tuple[str, ...]:

@@ -4,7 +4,7 @@ The steps are ordered so that a crash between any two of them leads to the same 
 the object back until a run has succeeded:
 
 1. An object that kopf began to create and did not finish, or may have begun to create, is held, and nothing
-   of it is changed.
+   of it is changed. So is any object of kopf while the controller is a draft with parts that are not written.
 2. The finalizer gives way to the controller's in one write, as every former finalizer does.
 3. The author's function runs.
 4. Only after it has returned kopf's annotations go, in one write, and then its part of the status.
@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import frozen
 
-from informers import NotFound, Snapshot
+from informers import Key, NotFound, Snapshot
 from reconcile.client.client import Client, core_of, reads_of
 from reconcile.controller.declaration import Controller
 from reconcile.controller.event_recorder import Recorder
@@ -34,6 +34,22 @@ class HalfCreated(TerminalError):
     """kopf began to create what an object stands for, and did not finish; the object is held."""
 
 
+class UnwrittenDraft(TerminalError):
+    """A draft that is not written to the end met an object of the operator on kopf that it replaces."""
+
+    def __init__(self, controller: Controller[Any], key: Key) -> None:
+        predecessor = controller.predecessor
+        assert predecessor is not None
+        names = predecessor.unwritten
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        super().__init__(
+            f"{controller.name}: {', '.join(names[:SHOWN])}{more} of the draft are not written, and "
+            f"{controller.resource.name} {key} was kept by {predecessor.name}: a run would take its "
+            "traces away. Write them and take their names out of unwritten=; --dry-run shows what they "
+            "would write"
+        )
+
+
 @frozen
 class KopfTakeover:
     """What is left to do for an object after its first good run."""
@@ -47,7 +63,10 @@ class KopfTakeover:
     async def of(
         cls, controller: Controller[Any], client: Client, snapshot: Snapshot, recorder: Recorder
     ) -> "KopfTakeover | None":
-        """The takeover of an object with traces, or None. Raises HalfCreated, and errors of reads."""
+        """The takeover of an object with traces, or None.
+
+        Raises HalfCreated, UnwrittenDraft, and errors of reads.
+        """
         predecessor = controller.predecessor
         if predecessor is None or predecessor.traces is None:
             return None
@@ -56,6 +75,8 @@ class KopfTakeover:
         if seen is None:
             return None
         traces = traces_on(seen.to_dict(), names)
+        if traces and predecessor.unwritten and not client.dry_run:
+            raise UnwrittenDraft(controller, snapshot.key)
         if (traces.half_created or traces.begun) and predecessor.unfinished == "hold":
             error = HalfCreated(_half_created(controller, names, snapshot, traces))
             subject = core_of(client).decoded(controller.kind, snapshot)

@@ -102,7 +102,10 @@ class ManagedCluster:
             group.start_soon(noted, self.definitions.run, "definitions")
 
     async def check_predecessors(self, controllers: Sequence[Controller[Any]] = ()) -> None:
-        """Check, before they write, that no predecessor is active. Raises PredecessorActive."""
+        """Check, before they write, that no predecessor is active.
+
+        Raises PredecessorActive, and UnwrittenDraft for a draft that would take objects over.
+        """
         if self.predecessor_check is not None:
             candidates = controllers or [runner.controller for runner in self.runners]
             await until_ready(partial(self.predecessor_check.check, candidates), self.sync_seconds)

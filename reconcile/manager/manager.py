@@ -243,7 +243,7 @@ class Manager(Lifecycle):
         Raises ConfigurationError for a wrong `RECONCILE_` variable, ServeError if its port is not available,
         CacheSyncFailed if a resource cannot be followed at the start, DefinitionRefused if a definition may
         not be applied, DefinitionMismatch if a kind with `scale=` cannot be scaled on that server,
-        PredecessorActive (see `Controller(predecessor=)`), and the first error of any task otherwise,
+        PredecessorActive or UnwrittenDraft (see `Controller(predecessor=)`), and the first error of any task,
         LeadershipLost among them; Interrupted if other code cancelled one of its tasks. The log has each.
         `task_status` is set when the caches are synced and, without leader election, the workers have
         started.

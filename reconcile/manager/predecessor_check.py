@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from attrs import frozen
 
-from informers import Clock, Forbidden, NotFound, Transport, get_logger
+from informers import Clock, Forbidden, Key, NotFound, Transport, get_logger
 from informers.apimachinery.envelopes import decode_list_page
 from reconcile.client.client import Client
 from reconcile.client.kopf_peerings import Peering, PeeringNotKept, PeeringReading
-from reconcile.client.sender import Sender
+from reconcile.client.sender import Sender, json_object
 from reconcile.controller.declaration import Controller, Predecessor
+from reconcile.controller.kopf_takeover import UnwrittenDraft
 from reconcile.manager.option_list import ManagerOptions, followed_namespaces
 from reconcile.models import kind_of
-from reconcile.predecessors import FREEZE_PRIORITY, PEERINGS, KopfTraces, Peer
+from reconcile.predecessors import FREEZE_PRIORITY, PEERINGS, KopfTraces, Peer, traces_on
 
 if TYPE_CHECKING:
     from reconcile.manager.predecessor_freeze import PredecessorFreeze
@@ -53,10 +54,16 @@ class PredecessorActive(Exception):
         self.found = found
 
 
-class _FieldsEntry(msgspec.Struct):
+class _FieldsEntry(msgspec.Struct, rename="camel"):
     manager: str = ""
     subresource: str = ""
     time: datetime.datetime | None = None
+    fields_v1: dict[str, msgspec.Raw] | None = msgspec.field(default=None, name="fieldsV1")
+
+    @property
+    def wrote_status(self) -> bool:
+        """Whether it has fields of the status, which need not be a subresource."""
+        return self.subresource == "status" or "f:status" in (self.fields_v1 or ())
 
 
 class _TraceMetadata(msgspec.Struct, rename="camel"):
@@ -89,8 +96,13 @@ class PredecessorCheck:
     freeze: "PredecessorFreeze | None" = None
 
     async def check(self, controllers: Iterable[Controller[Any]]) -> None:
-        """Raises PredecessorActive for the first predecessor that is active; then none is frozen."""
+        """Raises PredecessorActive for the first predecessor that is active; then none is frozen.
+
+        Raises UnwrittenDraft for a draft that would take objects over.
+        """
         candidates = list(controllers)
+        for one in candidates:
+            await self._check_written(one)
         own = self.own.union(*map(_own_names, candidates))
         replacing = [(one, one.predecessor) for one in candidates if one.predecessor is not None]
         peerings = [await self._of(controller, predecessor, own) for controller, predecessor in replacing]
@@ -102,6 +114,24 @@ class PredecessorCheck:
             except PeeringNotKept as error:
                 resource = kind_of(controller.kind).resource
                 raise PredecessorActive(controller.name, predecessor, resource.name, str(error)) from None
+
+    async def _check_written(self, controller: Controller[Any]) -> None:
+        """Raises UnwrittenDraft for a draft in a cluster with objects of the operator that it replaces."""
+        predecessor = controller.predecessor
+        if predecessor is None or predecessor.traces is None or not predecessor.unwritten:
+            return
+        resource = controller.resource
+        for namespace in self.namespaces or ("",):
+            async for item in self._documents(resource.path(namespace), self._selected):
+                obj = json_object(item)
+                if traces_on(obj, predecessor.traces):
+                    metadata = obj["metadata"]
+                    key = Key(metadata.get("namespace", ""), metadata["name"])
+                    raise UnwrittenDraft(controller, key)
+
+    @property
+    def _selected(self) -> Mapping[str, str]:
+        return {"labelSelector": self.selector} if self.selector else {}
 
     async def _of(
         self, controller: Controller[Any], predecessor: Predecessor, own: frozenset[str]
@@ -145,11 +175,9 @@ class PredecessorCheck:
         return f"peer {peer.identity[:IDENTITY]!r} in {peering} is alive for {left}"
 
     async def _status_writer(self, path: str, own: frozenset[str]) -> str:
-        query = {"labelSelector": self.selector} if self.selector else {}
-        async for item in self._items(path, query):
+        async for item in self._items(path, self._selected):
             for entry in item.metadata.managed_fields:
-                foreign = entry.subresource == "status" and entry.manager not in own
-                if foreign and self._recent(entry.time):
+                if entry.wrote_status and entry.manager not in own and self._recent(entry.time):
                     name = f"{item.metadata.namespace}/{item.metadata.name}".lstrip("/")
                     when = self._ago(entry.time)
                     return f"field manager {entry.manager!r} wrote the status of {name} {when}"
@@ -186,26 +214,25 @@ class PredecessorCheck:
         return f"{max(0.0, seconds):.0f} s ago"
 
     async def _items(self, path: str, query: Mapping[str, str]) -> AsyncIterator[_PredecessorTrace]:
+        async for item in self._documents(path, query):
+            yield _decode_trace(item)
+
+    async def _documents(self, path: str, query: Mapping[str, str]) -> AsyncIterator[msgspec.Raw]:
         sender, after = Sender(self.transport, self.clock), ""
         while True:
             page_query = {**query, "limit": str(PAGE), **({"continue": after} if after else {})}
             try:
-                page = await sender.send("GET", path, _read_page, page_query)
+                page = await sender.send("GET", path, decode_list_page, page_query)
             except NotFound:
                 return
             except Forbidden as error:
                 _log.warning("cannot check for a predecessor", error=str(error))
                 return
-            items, after = page
-            for item in items:
+            for item in page.items or ():
                 yield item
+            after = page.metadata.continue_
             if not after:
                 return
-
-
-def _read_page(body: bytes) -> tuple[list[_PredecessorTrace], str]:
-    page = decode_list_page(body)
-    return [_decode_trace(item) for item in page.items or ()], page.metadata.continue_
 
 
 def _own_names(controller: Controller[Any]) -> Iterable[str]:

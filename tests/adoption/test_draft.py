@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 import yaml
+from attrs import evolve
 from click.testing import CliRunner
 
 from reconcile import Controller
@@ -21,6 +22,7 @@ from reconcile.adoption.kopf_draft_modules import modules_of
 from reconcile.adoption.kopf_handlers import ResourceNames
 from reconcile.adoption.kopf_modules import read_operator
 from reconcile.commands.main import reconcile
+from reconcile.errors import UnwrittenDraft
 from reconcile.models import definition_of
 from reconcile.testing import FakeClient, run_once
 from tests.commands.helpers import complaint
@@ -232,3 +234,22 @@ def test_strange_names_and_docstrings_stay_text(tmp_path: Path, name: str) -> No
     indexes = re.search(r"indexes=\{(.*): Index\(Pod, found\)\}", texts["sites/reconciler.py"])
     assert indexes is not None
     assert ast.literal_eval(indexes[1]) == name
+
+
+async def test_a_draft_takes_no_object_over_until_all_its_functions_are_written(drafted: Path) -> None:
+    module = importlib.import_module("sites_held.reconciler")
+    controller = controller_of("sites_held")
+    assert module.UNWRITTEN == (
+        "controller_2", "lambda_2", "reconcile_site_2", "cleanup_2", "follow", "listen",
+    )  # fmt: skip
+    copy = {"kopf.zalando.org/last-handled-configuration": "{}"}
+    metadata = {"name": "web", "namespace": "default", "labels": {"tier": "web"}, "annotations": copy}
+    site = {"apiVersion": "example.com/v1", "kind": "Site", "metadata": metadata}
+    client = FakeClient(definition_of(controller.kind), site)
+    done = await run_once(controller, "default/web", client)
+    assert isinstance(done.error, UnwrittenDraft)
+    assert done.writes == []
+    assert controller.predecessor is not None
+    written = evolve(controller, predecessor=evolve(controller.predecessor, unwritten=()))
+    assert (await run_once(written, "default/web", client)).error is None
+    assert "kopf" not in str((await client.get(controller.kind, "web", "default")).metadata.annotations)

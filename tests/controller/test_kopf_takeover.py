@@ -276,6 +276,17 @@ def test_taking_over_ends_the_same_whatever_fails_in_it() -> None:
     assert sweep(scenario).runs > 50
 
 
+def test_the_trace_of_a_run_shows_nothing_of_the_copy_that_kopf_keeps() -> None:
+    def never(world: World) -> None:
+        if world.objects(ConfigMap):
+            raise AssertionError("there is a child")
+
+    with pytest.raises(AssertionError) as failed:
+        sweep(Scenario(controllers=sites, steps=[Apply(left_by_kopf("handled"))], invariants=[never]))
+    assert "handled: a copy of the object in an annotation has changed" in str(failed.value)
+    assert SECRET not in str(failed.value)
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
