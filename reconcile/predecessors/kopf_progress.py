@@ -6,7 +6,7 @@ handlers has succeeded or failed for good. A record is JSON in an annotation; ol
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from attrs import field, frozen
@@ -91,7 +91,7 @@ def progress_in_status(records: object) -> tuple[HandlerProgress, ...]:
     )
 
 
-def _as_record(value: Any) -> _Record | None:
+def _as_record(value: object) -> _Record | None:
     try:
         return msgspec.convert(value, _Record)
     except (msgspec.ValidationError, RecursionError):

@@ -15,6 +15,7 @@ from attrs import define, evolve, field, frozen
 from kopf import on
 
 from reconcile import Controller, ObjectMeta
+from reconcile.adoption.kopf_table import counterparts
 from reconcile.errors import TemporaryError
 from reconcile.testing import FakeClient, ListeningServer, ManagerRunner, VirtualCluster, run_once
 from tests.docs.blocks import ROOT, all_blocks, assert_shown, code, run
@@ -214,6 +215,31 @@ def test_each_decorator_of_kopf_has_its_row() -> None:
     assert len(names) >= 17
     cells = " ".join(line.split(" | ")[0] for line in TEXT.splitlines() if line.startswith("| "))
     assert {*names} - {*re.findall(r"`kopf\.(?:on\.)?(\w+)`", cells)} == set()
+
+
+def rows_of_the_guide() -> Iterator[tuple[str, str]]:
+    """The cells of the tables of the page that say what a name of kopf becomes."""
+    for line in TEXT.splitlines():
+        cells = re.split(r"(?<!\\) \| ", line.strip("| "))
+        if line.startswith("| ") and len(cells) == 2:
+            yield cells[0], cells[1]
+
+
+def words_of(text: str) -> set[str]:
+    """The names in the code of a text, but those that stand for any of the author's."""
+    code = " ".join(re.findall(r"`([^`]+)`", text))
+    return set(re.findall(r"[A-Za-z_]{2,}=?", code)) - {"Controller", "Kind", "function", "name"}
+
+
+def test_the_guide_and_the_table_of_names_say_the_same() -> None:
+    known, compared = counterparts(), 0
+    for names, here in rows_of_the_guide():
+        for name in re.findall(r"`([^`(]+)", names):
+            for row in filter(None, (known.get(name), known.get(f"@{name}"))):
+                expected = words_of(row.here)
+                assert not expected or expected & words_of(here), f"{row.name}: {row.here}, but {here}"
+                compared += bool(expected)
+    assert compared > 45
 
 
 def test_each_exception_of_kopf_has_its_row() -> None:

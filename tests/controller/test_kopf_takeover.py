@@ -11,7 +11,7 @@ from informers import Key
 from reconcile import Context, Controller, Intent, Object, ObjectMeta, Predecessor, kind_of, resource
 from reconcile.client.former_managers import absorbed
 from reconcile.errors import HalfCreated, TerminalError
-from reconcile.kinds import ConfigMap
+from reconcile.kinds import ConfigMap, Deployment
 from reconcile.predecessors import KopfTraces, traces_on
 from reconcile.predecessors import release as release_of
 from reconcile.testing import (
@@ -215,6 +215,30 @@ async def test_fields_of_a_child_that_the_intent_does_not_name_disappear_and_the
     assert now.data == {"token": SECRET}
     assert "made-by" not in now.metadata.labels
     assert (await run_once(sites(), "default/a", client)).writes == []
+
+
+@pytest.mark.parametrize(("keeps", "left"), [(False, 1), (True, 5)])
+async def test_replicas_that_kopf_alone_has_written_stay_where_the_intent_names_those_that_are_there(
+    keeps: bool, left: int
+) -> None:
+    def deployment(**spec: Any) -> dict[str, Any]:
+        labels = {"app": "a"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+        spec |= {"selector": {"matchLabels": labels}, "template": template}
+        metadata = {"name": "a", "namespace": "default"}
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+    async def keep_replicas(ctx: Context[Site]) -> None:
+        child = await ctx.client.find(Deployment, "a", "default")
+        assert child is not None
+        await ctx.client.apply(deployment(replicas=child.spec.replicas) if keeps else deployment())
+
+    client = FakeClient(left_by_kopf())
+    await client.with_options(field_manager="OpenAPI-Generator").create(deployment(replicas=5))
+    controller = evolve(sites(keep_replicas), owns=[Deployment])
+
+    assert (await run_once(controller, "default/a", client)).error is None
+    assert (await client.get(Deployment, "a", "default")).spec.replicas == left
 
 
 async def test_a_crash_after_the_fields_changed_hands_leads_to_the_same_end() -> None:

@@ -51,6 +51,7 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/move-from-controller-runtime.md", "python"): "tests/adoption/test_move_pages.py",
     ("docs/how-to/move-from-kopf.md", "console"): "tests/adoption/test_move_pages.py",
     ("docs/how-to/move-from-kopf.md", "python"): "tests/adoption/test_move_pages.py",
+    ("docs/how-to/move-from-kopf.md", "yaml"): "tests/commands/test_adopt_rights.py",
     ("docs/how-to/models.md", "python"): "tests/models/test_models_how_to.py",
     ("docs/how-to/name-an-operator.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/roll-out-a-kind.md", "python"): "tests/blocks/test_rollout_page.py",

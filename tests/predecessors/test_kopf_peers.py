@@ -19,7 +19,7 @@ NOW = datetime.datetime(2026, 11, 23, 10, 0, 0, tzinfo=datetime.UTC)
     zone=st.booleans(),
 )
 def test_a_peer_is_alive_when_kopf_takes_it_for_alive(age: float, lifetime: int | None, zone: bool) -> None:
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.UTC)  # as kopf asks the system's clock
     seen = now - datetime.timedelta(seconds=age)
     entry: dict[str, Any] = {"lastseen": (seen if zone else seen.replace(tzinfo=None)).isoformat()}
     entry |= {} if lifetime is None else {"lifetime": lifetime}

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+import kopf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,6 @@ from reconcile.predecessors.kopf_traces import (
     status_removal,
     traces_on,
 )
-
-kopf = pytest.importorskip("kopf")
 
 NAMES = KopfTraces()
 SECRET = "cGFzc3dvcmQ="
