@@ -6,6 +6,8 @@
 - `kopf_table`: what each of kopf's names becomes.
 - `kopf_report`: the same about one operator, as text and JSON.
 - `cluster_reading`, `tally`: what it left in a cluster; `audit`, `audit_text`: what stands against a switch.
+- `switch_plan`, `switch_run`: how that operator is stopped between its handlers.
+- `switch_release`: objects that it created by half; `switch_leftovers`: what is left afterwards.
 - `kopf_return`, `handing_back`: how objects go back to an operator on kopf.
 """
 

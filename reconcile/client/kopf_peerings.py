@@ -4,6 +4,7 @@ An operator on kopf pauses within moments of an entry with a higher priority, en
 goes on when the entry expires or is removed. It does not confirm that it has paused.
 """
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -43,9 +44,8 @@ class Peering:
     def __str__(self) -> str:
         return f"{self.resource.kind} {f'{self.namespace}/{self.name}'.lstrip('/')}"
 
-    def operators(self, clock: Clock) -> Sequence[Peer]:
+    def operators(self, now: datetime.datetime) -> Sequence[Peer]:
         """The operators on kopf that are alive."""
-        now = clock.now()
         return [peer for peer in self.peers if peer.is_alive(now) and not peer.identity.startswith(OWN)]
 
 
@@ -114,3 +114,14 @@ class Signature:
         query = {"fieldManager": FIELD_MANAGER}
         answer = await self.sender.send("PATCH", path, json_object, query, MERGE.headers, body)
         return (answer.get("status") or {}).get(self.identity)
+
+
+async def lift_freezes(reading: PeeringReading, clock: Clock) -> Sequence[str]:
+    """Remove all our entries from the peering objects that are found; says from which. Raises ApiError."""
+    lifted = []
+    for peering in await reading.peerings():
+        own = [peer.identity for peer in peering.peers if peer.identity.startswith(OWN)]
+        for identity in own:
+            await Signature(reading.sender, clock, identity, 0).remove(peering)
+        lifted += [str(peering)] if own else []
+    return lifted

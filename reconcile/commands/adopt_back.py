@@ -12,6 +12,7 @@ from informers import SystemClock
 from reconcile.adoption.handing_back import Fates, HandingBack
 from reconcile.adoption.kopf_return import Fate, Path, ReturnedKind
 from reconcile.adoption.own_operator import OwnOperatorActive, check_stopped
+from reconcile.client.kopf_peerings import PeeringReading, lift_freezes
 from reconcile.client.sender import Sender
 from reconcile.commands.completions import modules
 from reconcile.commands.definition_diff import Cluster
@@ -74,11 +75,13 @@ def back(
     if dry_run:
         return 0
     if not any(fates.counts[fate] for fates in outlook for fate in WRITTEN):
+        _unfreeze(cluster, asked, outlook)
         return _concluded(outlook, "nothing is left to hand back")
     if not yes and not click.confirm("Hand them back?"):
         raise Problem("nothing was handed back", "")
     with progress("writing the objects"):
         done = anyio.run(_handed_back, cluster, asked)
+    _unfreeze(cluster, asked, done)
     return _concluded(done, "handed back: start the operator on kopf")
 
 
@@ -88,6 +91,28 @@ class _Asked:
     home: str
     kinds: Sequence[ReturnedKind]
     untraced: bool
+
+
+def _unfreeze(cluster: Cluster, asked: _Asked, fates: Sequence[Fates]) -> None:
+    """Lift the freeze of a manager that has ended, which would keep the operator on kopf from its work."""
+    if not all(one.complete for one in fates):
+        return
+    try:
+        lifted = anyio.run(_lifted, cluster, asked)
+    except Problem as problem:  # the objects are handed back all the same
+        click.echo(f"the freeze was not lifted, and expires within 10 minutes: {problem.message}", err=True)
+        return
+    for place in lifted:
+        click.echo(f"lifted the freeze in {printable(place)}")
+
+
+async def _lifted(cluster: Cluster, asked: _Asked) -> Sequence[str]:
+    """Raises Problem."""
+    names = dict.fromkeys(kind.names.peering for kind in asked.kinds)
+    namespaces = tuple(asked.operator.manager.namespaces)
+    async with cluster.connected() as sender:
+        readings = [PeeringReading(sender, name, namespaces) for name in names]
+        return [place for one in readings for place in await lift_freezes(one, SystemClock())]
 
 
 def _kinds(operator: Operator, fields: Sequence[Path]) -> Sequence[ReturnedKind]:

@@ -34,6 +34,14 @@ STEPS: Mapping[str, Step] = {
             "reconcile adopt kopf audit --kind sites.example.com --json",
         ),
     ),
+    "switch": Step(
+        "Stop it while nothing is half done; afterwards, say what is left.",
+        "adopt_switch",
+        (
+            "reconcile adopt kopf switch operator.py --deployment sites-system/operator",
+            "reconcile adopt kopf switch operator.py --verify",
+        ),
+    ),
     "back": Step(
         "Hand objects back to the operator on kopf.",
         "adopt_back",

@@ -21,7 +21,7 @@ from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.run_output import PendingEvent
 from reconcile.models.fields import fields_of
 from reconcile.models.objects import status_part
-from reconcile.predecessors import KopfTraces, ObjectTraces, release, removal, status_removal, traces_on
+from reconcile.predecessors import KopfTraces, ObjectTraces, removal, status_removal, traces_on
 from reconcile.runs.run_request import TerminalError
 
 SHOWN = 5
@@ -125,7 +125,7 @@ def _half_created(
     """What is known of the creation, and how a person releases the object."""
     return (
         f"{_known(snapshot, traces)}. What it did outside of the cluster is not known, so the object is "
-        f"held. See to it, then release the object: {_release(controller, names, snapshot, traces)}"
+        f"held. See to it, then release the object: {_release(controller, names, snapshot.key)}"
     )
 
 
@@ -141,12 +141,10 @@ def _known(snapshot: Snapshot, traces: ObjectTraces) -> str:
     return f"kopf began to create {key} and did not finish: handler {handlers}{more}"
 
 
-def _release(controller: Controller[Any], names: KopfTraces, snapshot: Snapshot, traces: ObjectTraces) -> str:
-    key = snapshot.key
-    namespace = f" -n {key.namespace}" if key.namespace else ""
-    marks = [
-        f"{name}-" if value is None else f"{name}={value}" for name, value in release(traces, names).items()
-    ]
-    command = f"kubectl annotate {controller.resource.name} {key.name}{namespace} {' '.join(marks)}"
-    in_status = any(record.place == "status" for record in traces.half_created)
-    return f"remove status.{names.status_field}.progress, and {command}" if in_status else command
+def _release(controller: Controller[Any], names: KopfTraces, key: Key) -> str:
+    kopf = KopfTraces()
+    others = [f" --prefix {names.prefix}"] if names.prefix != kopf.prefix else []
+    others += [f" --finalizer {names.finalizer}"] if names.finalizer != kopf.finalizer else []
+    others += [f" --peering {names.peering}"] if names.peering not in ("", kopf.peering) else []
+    command = f"reconcile adopt kopf switch --kind {controller.resource.name}{''.join(others)}"
+    return f"{command} --finished {key}"

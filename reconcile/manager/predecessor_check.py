@@ -138,8 +138,8 @@ class PredecessorCheck:
     ) -> Sequence[Peering]:
         """The peering objects of a predecessor that is not active, or that can be frozen."""
         resource = kind_of(controller.kind).resource
-        peerings = await self._peerings(predecessor.traces)
-        alive = [(peering, peer) for peering in peerings for peer in peering.operators(self.clock)]
+        peerings, now = await self._peerings(predecessor.traces), self.clock.now()
+        alive = [(peering, peer) for peering in peerings for peer in peering.operators(now)]
         freezable = all(peer.priority < FREEZE_PRIORITY for _, peer in alive)
         if alive and (self.freeze is None or not freezable):
             sign = self._sign_of_life(*max(alive, key=lambda one: one[1].priority))

@@ -38,10 +38,11 @@ class PredecessorFreeze:
 
         Those that start later pause too. Raises PeeringNotKept and ApiError.
         """
+        now = self.signature.clock.now()
         new = {str(one): one for one in peerings if str(one) not in self._signed}
         for one in new.values():
             await self.signature.sign(one)
-        frozen = [peer for one in new.values() for peer in one.operators(self.signature.clock)]
+        frozen = [peer for one in new.values() for peer in one.operators(now)]
         if frozen:
             names = [peer.identity for peer in frozen]
             _log.info("froze the predecessor", peers=names, settling=SETTLING)

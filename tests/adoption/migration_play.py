@@ -11,12 +11,15 @@ from typing import Any, Final
 import anyio
 from attrs import define, field
 
-from informers import SystemClock
+from informers import Key, SystemClock
 from reconcile import Client, Manager, ObjectMeta, Predecessor
+from reconcile.adoption.adopted_kinds import AdoptedKind
+from reconcile.adoption.switch_release import Release
+from reconcile.client.sender import Sender
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.served import ServedResource
 from reconcile.kinds import Event
-from reconcile.models import definition_of
+from reconcile.models import definition_of, kind_of
 from reconcile.predecessors import KopfTraces, traces_on
 from reconcile.testing import Crash, FaultPlan, FaultyTransport, LateTransport, VirtualClock, simulate
 from reconcile.testing.recorded_requests import RecordedRequest
@@ -26,7 +29,7 @@ from tests.adoption.tenants import Accounts, Tenant, TenantSpec, tenants
 START: Final = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
 SERVED: Final = {"tenants": ("example.com", "v1"), "configmaps": ("", "v1")}
 SETTLED: Final = 30.0
-COMMAND: Final = re.compile(r"kubectl annotate tenants\.example\.com a -n default (.+)$")
+COMMAND: Final = re.compile(r"reconcile adopt kopf switch (.+)$")
 
 
 def predecessor_of(life: Life) -> Predecessor:
@@ -169,9 +172,13 @@ async def see_to_it_and_release(play: Play) -> None:
         tenant = await play.client.get(Tenant, NAME, PLACE)
     command = COMMAND.search(events[-1].message or "")
     assert command, events[-1].message
-    given = [word.partition("=") for word in command[1].split()]
-    marks = {name if sign else name.removesuffix("-"): value if sign else None for name, sign, value in given}
-    await play.client.raw.merge(tenant, {"metadata": {"annotations": marks}})
+    words = command[1].split()
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    assert (given.pop("--kind"), given.pop("--finished")) == ("tenants.example.com", f"{PLACE}/{NAME}")
+    names = KopfTraces(**{option.removeprefix("--"): name for option, name in given.items()})
+    release = Release(Sender(play.client.transport, play.clock))
+    (held,) = await release.held([AdoptedKind(kind_of(Tenant).resource, names)], Key(PLACE, NAME))
+    await release.release(held)
 
 
 # --- how it ends ---------------------------------------------------------------------------------

@@ -8,16 +8,18 @@ from typing import Any
 import anyio
 import pytest
 
-from informers import SystemClock
+from informers import Key, SystemClock
 from informers.kubernetes import connect
 from reconcile import Client, ObjectMeta
 from reconcile.commands import main
 from reconcile.kinds import Lease, LeaseSpec, Namespace
 from reconcile.models import definition_of
+from reconcile.predecessors import PEERINGS, entry_of
 from reconcile.sharding.member_lease import RING_LABEL
 from reconcile.testing.control_plane import ServerEndpoint
 from tests.adoption.returned_sites import Site, sites
 from tests.commands.helpers import complaint
+from tests.helpers.definitions import definition
 
 BACK = ("adopt", "kopf", "back")
 MODULE = "tests.adoption.returned_sites"
@@ -46,6 +48,35 @@ async def fill(client: Client) -> None:
 
 def back(server: ServerEndpoint, *arguments: str) -> int:
     return main([*BACK, MODULE, *arguments, "--kubeconfig", str(server.kubeconfig)])
+
+
+def test_the_freeze_of_a_manager_is_lifted_once_all_objects_are_handed_back(
+    cluster: ServerEndpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on(cluster, fill)
+    left: list[tuple[str, ...]] = []
+
+    async def freeze(client: Client) -> None:
+        peerings = definition("ClusterKopfPeering", group="kopf.dev", subresources={})
+        peerings["spec"]["scope"] = "Cluster"
+        await client.create(peerings)
+        head = {"apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": {"name": "default"}}
+        made = await client.create(head)
+        entries = {"reconcile/sites": entry_of(100, 600, SystemClock().now()), "me@host": {"lifetime": 0}}
+        await client.raw.merge(made, {"status": entries}, guard={})
+
+    async def read(client: Client) -> None:
+        found = await client.raw.snapshot(PEERINGS[0], Key("", "default"), live=True)
+        assert found is not None
+        left.append(tuple(sorted(found.to_dict()["status"])))
+
+    on(cluster, freeze)
+    assert back(cluster, "--dry-run") == 0
+    on(cluster, read)
+    assert back(cluster, "--yes") == 0
+    assert "lifted the freeze in ClusterKopfPeering default" in capsys.readouterr().out
+    on(cluster, read)
+    assert left == [("me@host", "reconcile/sites"), ("me@host",)]
 
 
 def test_a_dry_run_says_what_becomes_of_each_object_and_changes_nothing(

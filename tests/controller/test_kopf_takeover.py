@@ -135,11 +135,8 @@ async def test_an_object_that_kopf_created_by_half_is_held_and_reported_until_it
     assert isinstance(done.error, TerminalError)
     assert not done.retry
     assert "create_fn" in str(done.error)
-    release = (
-        "kubectl annotate sites.example.com a -n default "
-        "kopf.zalando.org/create_fn- kopf.zalando.org/last-handled-configuration={}"
-    )
-    assert str(done.error).endswith(release)
+    command = "reconcile adopt kopf switch --kind sites.example.com --finished default/a"
+    assert str(done.error).endswith(f"then release the object: {command}")
     assert SECRET not in str(done.error)
     assert len(done.events) == 1
     assert "HalfCreated" in done.events[0]

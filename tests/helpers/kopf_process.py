@@ -15,11 +15,14 @@ NOTEBOOK = TESTS.parent / "docs" / "examples" / "notebook"
 
 
 @contextmanager
-def kopf(server: ListeningServer, log: Path, operator: str, *where: str, **variables: str) -> Iterator[None]:
+def kopf(
+    server: ListeningServer, log: Path, operator: str, *where: str, peering: str = "", **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """An operator of tests/compared or tests/adoption on kopf, killed at the end.
 
     `where` are flags of kopf that name its namespaces (default: all), `variables` of its environment; what
-    is in the folder `PYTHONPATH` comes before what is installed.
+    is in the folder `PYTHONPATH` comes before what is installed. It signs in the peering object `peering`;
+    empty: in none.
     """
     path = filter(None, (variables.get("PYTHONPATH"), *map(str, FOLDERS), str(NOTEBOOK)))
     environment = {
@@ -29,11 +32,12 @@ def kopf(server: ListeningServer, log: Path, operator: str, *where: str, **varia
         "PYTHONPATH": os.pathsep.join(path),
     }
     namespaces = where or ("--all-namespaces",)
-    command = [sys.executable, "-m", "kopf", "run", "--standalone", *namespaces, "-m", operator]
+    mode = (f"--peering={peering}",) if peering else ("--standalone",)
+    command = [sys.executable, "-m", "kopf", "run", *mode, *namespaces, "-m", operator]
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
         try:
-            yield
+            yield process
         finally:
             process.kill()
             process.wait()
