@@ -80,7 +80,7 @@ def next_step(audit: Audit, report: Report) -> str:
     if not ready(report):
         return "not ready: see to the lines with error and unknown, and run the audit again"
     if audit.alive:
-        return "ready: stop the operator on kopf, run the audit again, then start the new one"
+        return "ready: stop the operator on kopf with `reconcile adopt kopf switch`, then start the new one"
     return "ready: no operator on kopf is seen to be alive; start the new one"
 
 
@@ -95,7 +95,7 @@ def _of_kind(tally: Tally, alive: bool) -> Iterator[Finding]:
             f"{_named(tally.half_created)}",
             "let the operator on kopf finish them"
             if alive
-            else "see to each, then remove the annotations of these handlers",
+            else "see to each, then reconcile adopt kopf switch --finished NAMESPACE/NAME",
         )
     if tally.begun.count:
         yield Finding(

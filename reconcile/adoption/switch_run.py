@@ -74,6 +74,7 @@ class Switch:
     _signed: dict[str, Peering] = field(factory=dict, init=False)
     _writing: anyio.Lock = field(factory=anyio.Lock, init=False)
     _stopping: bool = field(default=False, init=False)
+    _refused: bool = field(default=False, init=False)
     _told: str = field(default="", init=False)
     _began: float | None = field(default=None, init=False)
     _frozen_since: float | None = field(default=None, init=False)
@@ -93,6 +94,9 @@ class Switch:
                         step = plan.next_step(await self.look(), self.terms)
                         if isinstance(step, plan.Finished):
                             return step
+                        if self._is_new(step):
+                            await anyio.sleep(FIRST_WAIT)
+                            continue
                         missing = self._say(step)
                         progress = await self._take(step)
                     except (Forbidden, Unauthorized) as error:
@@ -108,6 +112,11 @@ class Switch:
             f"not switched within {timeout:g} s: {missing or 'nothing was read yet'}{failure}",
             "run the command again; `reconcile adopt kopf audit` says what each object waits for",
         )
+
+    def _is_new(self, step: plan.Step) -> bool:
+        """Whether a refusal is the first one: objects are listed before peers, and one list may just fail."""
+        refused, self._refused = self._refused, isinstance(step, plan.Refuse)
+        return self._refused and not refused
 
     # --- read -------------------------------------------------------------------------------------------
 

@@ -265,6 +265,45 @@ def test_a_creation_that_is_cut_off_all_the_same_is_told_of() -> None:
     simulate(run)
 
 
+class Failing(PassingTransport):
+    """Lists of objects fail once, or as often as `times`."""
+
+    def __init__(self, inner: Transport, times: int) -> None:
+        super().__init__(inner)
+        self.times = times
+
+    async def request(self, request: HttpRequest) -> Response:
+        if request.path == PARTS.path() and self.times:
+            self.times -= 1
+            return Response(500, {}, b'{"kind":"Status","reason":"InternalError","code":500}')
+        return await super().request(request)
+
+
+def test_a_list_that_fails_once_does_not_end_a_switch() -> None:
+    async def run() -> None:
+        town = Town(HANDLERS)
+        async with town.lives():
+            await make(town, *OLD)
+            await anyio.sleep(5)
+            await Switch(Sender(Failing(town.transport, 1), town.clock), town.clock, SCOPE).run(300)
+            await nothing_was_cut_off(town, *OLD)
+
+    simulate(run)
+
+
+def test_a_list_that_fails_again_ends_it_and_nothing_was_written() -> None:
+    async def run() -> None:
+        town = Town(HANDLERS)
+        async with town.lives():
+            switch = Switch(Sender(Failing(town.transport, 10**6), town.clock), town.clock, SCOPE)
+            with pytest.raises(SwitchStuck, match=r"parts\.switch\.example\.com cannot be read"):
+                await switch.run(300)
+            assert (await town.client.get(Deployment, OPERATOR, PLACE)).spec.replicas == 1
+            assert IDENTITY not in await town.signs()
+
+    simulate(run)
+
+
 def test_a_second_switch_has_nothing_to_do() -> None:
     async def run() -> None:
         town = Town(HANDLERS)

@@ -1,4 +1,4 @@
-"""An account with the role of the guide can run `adopt kopf audit` and `back`."""
+"""An account with the role of the guide can run `adopt kopf audit`, `switch` and `back`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,15 +8,19 @@ import anyio
 import pytest
 import yaml
 
-from informers import HttpRequest
+from informers import HttpRequest, SystemClock
 from informers.kubernetes import connect
 from reconcile import Client, ObjectMeta
 from reconcile.commands import main
 from reconcile.kinds import ServiceAccount
 from reconcile.models import definition_of
+from reconcile.predecessors import entry_of
 from reconcile.testing.control_plane import ServerEndpoint
+from tests.adoption.kopf_objects import record
 from tests.adoption.returned_sites import Site, sites
+from tests.clients.gadgets import deployment
 from tests.docs.blocks import code
+from tests.helpers.definitions import definition
 
 MODULE = "tests.adoption.returned_sites"
 KOPF = ("adopt", "kopf")
@@ -36,6 +40,7 @@ def role() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(text)
     assert found["rules"][0]["resources"] == ["buckets"]
     found["rules"][0] |= {"apiGroups": ["back.example.com"], "resources": ["sites"]}
+    found["rules"][1] |= {"apiGroups": ["back.example.com"], "resources": ["sites/status"]}
     return found
 
 
@@ -76,6 +81,51 @@ def test_the_role_of_the_guide_is_enough(
     assert run(cluster, rules, tmp_path, *AUDIT) == 0
     assert run(cluster, rules, tmp_path, "back", MODULE, "--yes") == 0
     assert "1 handed back" in capsys.readouterr().out
+
+
+async def kept_by_kopf(server: ServerEndpoint) -> None:
+    """A peer that is about to expire, its Deployment, and an object that it created by half."""
+    transport = await connect(server.kubeconfig)
+    try:
+        client = Client(transport)
+        await client.apply(definition_of(Site))
+        peerings = definition("ClusterKopfPeering", group="kopf.dev", subresources={})
+        peerings["spec"]["scope"] = "Cluster"
+        await client.create(peerings)
+        head = {"apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": {"name": "default"}}
+        made = await client.create(head)
+        entry = entry_of(0, 5, SystemClock().now())
+        await client.raw.merge(made, {"status": {"me@host": entry}}, guard={})
+        await client.create(deployment("operator", "operator:1"))
+        half = ObjectMeta("half", "default", annotations={"kopf.zalando.org/make": record()})
+        await client.create(Site(metadata=half))
+    finally:
+        await transport.aclose()
+
+
+def test_the_role_of_the_guide_is_enough_for_a_switch(
+    cluster: ServerEndpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    anyio.run(kept_by_kopf, cluster)
+    rules = role()["rules"]
+    switch = ("switch", "--kind", "sites.back.example.com", "--yes")
+    options = ("--deployment", "operator", "--drain", "0", "--unfinished", "run")
+    assert run(cluster, rules, tmp_path, *switch, *options) == 0
+    assert "freezing the peers in ClusterKopfPeering default" in capsys.readouterr().out
+    assert run(cluster, rules, tmp_path, *switch, "--finished", "default/half") == 0
+    assert "released sites.back.example.com default/half" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "missing"), [(2, "patch"), (3, "patch"), (4, "list")])
+def test_a_right_that_a_switch_needs_is_named_where_it_is_missing(
+    number: int, missing: str, cluster: ServerEndpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    anyio.run(kept_by_kopf, cluster)
+    rules = role()["rules"]
+    del rules[number]
+    options = ("--kind", "sites.back.example.com", "--deployment", "operator", "--unfinished", "run")
+    assert run(cluster, rules, tmp_path, "switch", *options, "--drain", "0", "--yes") != 0
+    assert f"cannot {missing}" in capsys.readouterr().err
 
 
 def test_without_the_right_to_patch_nothing_is_handed_back(
