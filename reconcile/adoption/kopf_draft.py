@@ -7,7 +7,7 @@ kopf is taken over until all is written.
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -64,16 +64,34 @@ class Part:
 
 @frozen
 class Draft:
-    """What the modules of a draft are made of. `kind` is the name of its class in `<package>.models`."""
+    """What the modules of a draft for one kind are made of. `kind` is the name of its class.
+
+    `beside` are the other kinds of the same draft. The modules of the `first` have plain names, and it has
+    what concerns no kind of the draft: indexes over other kinds, and children that handlers follow. `domain`
+    is that of the operator, for a kind of Kubernetes; empty: a definition defines the kind.
+    """
 
     package: str
     kind: str
     operator: KopfOperator
     names: ResourceNames
+    beside: Sequence[ResourceNames] = ()
+    first: bool = True
+    domain: str = ""
     parts: Sequence[Part] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(_parts(self.operator.handlers, self.reconciler)))
+        taken = {self.reconciler, *map(controller_name, self.beside)}
+        object.__setattr__(self, "parts", tuple(_parts(self.operator.handlers, taken)))
+
+    def module(self, name: str) -> str:
+        """The name of a module for this kind: `reconciler`, or `backup_reconciler`."""
+        return name if self.first else f"{self.kind.lower()}_{name}"
+
+    @property
+    def sample(self) -> str:
+        """The file with an object of the kind."""
+        return "sample.yaml" if self.first else f"sample_{self.kind.lower()}.yaml"
 
     @property
     def reconciler(self) -> str:
@@ -128,7 +146,8 @@ class Draft:
         found: dict[str, tuple[Part, str]] = {}
         for part in self.parts:
             for handler in part.handlers:
-                if handler.decorator == "kopf.index" and (kind := self._class_of(handler)):
+                kind = self._class_of(handler) if handler.decorator == "kopf.index" else ""
+                if kind and (kind == self.kind or (self.first and not self._is_beside(handler))):
                     found.setdefault(handler.id, (part, kind))
         return found
 
@@ -138,11 +157,16 @@ class Draft:
         found: dict[str, None] = {}
         for part in self.parts:
             for handler in part.handlers:
-                if handler.decorator == "kopf.on.event" and (kind := self._class_of(handler)) != self.kind:
-                    found.update({kind: None} if kind else {})
+                followed = self.first and handler.decorator == "kopf.on.event"
+                kind = self._class_of(handler) if followed and not self._is_beside(handler) else ""
+                found.update({kind: None} if kind and kind != self.kind else {})
                 creates = handler.facts.creates if handler.facts and self._is_own(part) else ()
                 found.update({kind: None for name in creates if (kind := _built_in_by_method(name))})
         return sorted(found)
+
+    def _is_beside(self, handler: KopfHandler) -> bool:
+        """Whether a handler is for another kind of the same draft."""
+        return any(handler.selector is not None and handler.selector.matches(one) for one in self.beside)
 
     @property
     def unwritten(self) -> Sequence[str]:
@@ -242,8 +266,22 @@ def _built_in_by_method(name: str) -> str:
     return kind if kind in _built_in() else ""
 
 
-def _parts(handlers: Sequence[KopfHandler], reconciler: str) -> Iterator[Part]:
-    taken = {*_TAKEN, reconciler}
+def controller_name(names: ResourceNames) -> str:
+    """The name under which the first module of a draft imports the controller of another kind."""
+    return f"{names.kind.lower()}_controller"
+
+
+def built_in_named(word: str) -> tuple[str, ResourceNames] | None:
+    """The class and the names of a kind of Kubernetes: `configmaps`, `ConfigMap`, `deployments.apps`."""
+    for name, names in _built_in().items():
+        plurals = (names.plural, f"{names.plural}.{names.group}")
+        if word in (names.kind, names.singular, *plurals):
+            return name, names
+    return None
+
+
+def _parts(handlers: Sequence[KopfHandler], names: Collection[str]) -> Iterator[Part]:
+    taken = {*_TAKEN, *names}
     for group in by_function(handlers):
         plain_name = re.sub(r"\W+", "_", group[0].place.name.rpartition(".")[2]).strip("_") or "handler"
         name = plain_name if plain_name.isidentifier() and plain_name.isascii() else f"handler_{plain_name}"

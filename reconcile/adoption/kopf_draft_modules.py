@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from reconcile.adoption.kopf_draft import HELD_SECONDS, Draft, Part, settings_lines
+from reconcile.adoption.kopf_draft import HELD_SECONDS, Draft, Part, controller_name, settings_lines
 
 
-def modules_of(draft: Draft, name: str) -> Mapping[str, str]:
-    """The texts of the draft by their paths; `name` is that of the operator."""
-    package = draft.package
-    files = {
-        f"{package}/__main__.py": _main(draft),
-        f"{package}/reconciler.py": _reconciler(draft, name),
-        f"tests/test_{package}.py": _tests(draft),
-        "MOVING.md": _moving(draft),
-    }
-    if draft.admits:
-        files[f"{package}/admission.py"] = _admission(draft)
+def modules_of(drafts: Sequence[Draft], name: str) -> Mapping[str, str]:
+    """The texts of a draft of some kinds by their paths; `name` is that of the operator."""
+    package = drafts[0].package
+    files = {f"{package}/__main__.py": _main(drafts[0]), "MOVING.md": _moving(drafts)}
+    for draft in drafts:
+        files[f"{package}/{draft.module('reconciler')}.py"] = _reconciler(draft, name)
+        files[f"tests/test_{package}{'' if draft.first else f'_{draft.kind.lower()}'}.py"] = _tests(draft)
+        if draft.admits:
+            files[f"{package}/{draft.module('admission')}.py"] = _admission(draft)
     return files
 
 
@@ -29,12 +27,15 @@ def _function(head: str, part: Part, *body: str) -> Iterator[str]:
 
 def _reconciler(draft: Draft, name: str) -> str:
     kind = draft.kind
-    names = {"Context", "Controller", "Manager", "Predecessor"}
+    names = {"Context", "Controller", "Predecessor"} | ({"Manager"} if draft.first else set())
     names |= {"Result"} if draft.cleanups else set()
     names |= {"Deleted"} if draft.forgetting else set()
     names |= {"Background"} if draft.daemons else set()
     names |= {"Index"} if draft.indexes else set()
-    kinds = sorted({*draft.owned, *(of for _, of in draft.indexes.values())} - {kind})
+    kinds = sorted(
+        {*draft.owned, *(of for _, of in draft.indexes.values())} - {kind}
+        | ({kind} if draft.domain else set())
+    )
     lines = [
         f'"""The reconciler for each {kind}: a draft from the handlers of an operator on kopf.',
         "",
@@ -47,8 +48,7 @@ def _reconciler(draft: Draft, name: str) -> str:
         f"from reconcile import {', '.join(sorted(names))}",
         *([f"from reconcile.kinds import {', '.join(kinds)}"] if kinds else []),
         "",
-        *([f"from {draft.package}.admission import admission"] if draft.admits else []),
-        f"from {draft.package}.models import {kind}",
+        *_own_imports(draft),
         "",
         "UNWRITTEN: tuple[str, ...] = (",
         *(f'    "{name}",' for name in draft.unwritten),
@@ -72,8 +72,29 @@ def _reconciler(draft: Draft, name: str) -> str:
         lines += _function(head, part, "return None  # to be written: what it is found by")
     lines += ["", "", "controller = Controller(", f"    {kind},", f"    {draft.reconciler},"]
     lines += [f"    {option}," for option in _options(draft, name)]
-    lines += [")", f'manager = Manager(controller, name="{name}")']
+    lines += [")"]
+    if draft.first:
+        controllers = ", ".join(("controller", *map(controller_name, draft.beside)))
+        lines += [f'manager = Manager({controllers}, name="{name}")']
     return _text(lines)
+
+
+def _import_of_kind(draft: Draft) -> str:
+    module = "reconcile.kinds" if draft.domain else f"{draft.package}.{draft.module('models')}"
+    return f"from {module} import {draft.kind}"
+
+
+def _own_imports(draft: Draft) -> Sequence[str]:
+    """The imports from other modules of the draft, in their order."""
+    lines = [] if draft.domain else [_import_of_kind(draft)]
+    if draft.admits:
+        lines.append(f"from {draft.package}.{draft.module('admission')} import admission")
+    if draft.first:
+        modules = {controller_name(one): f"{one.kind.lower()}_reconciler" for one in draft.beside}
+        lines += [
+            f"from {draft.package}.{module} import controller as {name}" for name, module in modules.items()
+        ]
+    return sorted(lines)
 
 
 def _other(draft: Draft, part: Part) -> Iterator[str]:
@@ -140,6 +161,8 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
         yield f'selector="{draft.selector}"'
     if draft.admits:
         yield "admission=admission"
+    if draft.domain:
+        yield f'operator="{draft.domain}"'
     given = "".join(f", {key}={value!r}" for key, value in draft.operator.trace_names.items())
     yield (
         f'predecessor=Predecessor.kopf("{name} on kopf", deployments="{name}"{given}, unwritten=UNWRITTEN)'
@@ -153,9 +176,9 @@ def _admission(draft: Draft) -> str:
         f'"""What happens to a {kind} before it is stored: pure functions, a draft."""',
         "",
         *(["from collections.abc import Iterator", ""] if draft.refusing else []),
+        *([_import_of_kind(draft)] if draft.domain else []),
         f"from reconcile.webhooks import {', '.join(names)}",
-        "",
-        f"from {draft.package}.models import {kind}",
+        *([] if draft.domain else ["", _import_of_kind(draft)]),
     ]
     for part in draft.completing:
         head = f"def {part.name}(wanted: {kind}, request: AdmissionRequest) -> {kind}:"
@@ -200,25 +223,31 @@ def _main(draft: Draft) -> str:
 
 
 def _tests(draft: Draft) -> str:
+    kinds = [] if draft.domain else ["from reconcile.models import definition_of"]
+    imports = [
+        "import yaml",
+        *kinds,
+        "from reconcile.testing import Apply, FakeClient, Scenario, run_once, sweep",
+        "",
+        *([] if draft.domain else [_import_of_kind(draft)]),
+        f"from {draft.package}.{draft.module('reconciler')} import controller",
+    ]
+    world = "SAMPLE" if draft.domain else f"definition_of({draft.kind}), SAMPLE"
+    lines = "\n".join(imports)
     return f'''"""The operator's tests: the real client on a real API server in this process."""
 
 from pathlib import Path
 from typing import Any
 
-import yaml
-from reconcile.models import definition_of
-from reconcile.testing import Apply, FakeClient, Scenario, run_once, sweep
+{lines}
 
-from {draft.package}.models import {draft.kind}
-from {draft.package}.reconciler import controller
-
-SAMPLE: dict[str, Any] = yaml.safe_load((Path(__file__).parents[1] / "sample.yaml").read_text())
+SAMPLE: dict[str, Any] = yaml.safe_load((Path(__file__).parents[1] / "{draft.sample}").read_text())
 KEY = "/".join(filter(None, (SAMPLE["metadata"].get("namespace"), SAMPLE["metadata"]["name"])))
 STORY = Scenario(controllers=lambda: controller, steps=[Apply(SAMPLE)])
 
 
 async def test_an_object_converges() -> None:
-    client = FakeClient(definition_of({draft.kind}), SAMPLE)
+    client = FakeClient({world})
     assert (await run_once(controller, KEY, client)).error is None
     assert (await run_once(controller, KEY, client)).writes == []
 
@@ -229,25 +258,20 @@ def test_it_survives_every_fault() -> None:
 '''
 
 
-def _moving(draft: Draft) -> str:
+def _moving(drafts: Sequence[Draft]) -> str:
+    operator = drafts[0].operator
     lines = [
         "# From kopf",
         "",
-        f"Drafted from {', '.join(draft.operator.modules)} (kopf {draft.operator.version}).",
+        f"Drafted from {', '.join(operator.modules)} (kopf {operator.version}).",
         "Where each function went:",
         "",
         "| on kopf | here |",
         "|---|---|",
+        *(f"| {place} | {here} |" for place, here in _where(drafts).items()),
     ]
-    for part in draft.parts:
-        if part not in draft.left:
-            lines.append(f"| {part.place} | `{part.name}` in `{_file(draft, part)}` |")
-    for part in draft.left:
-        kind = draft.owned_by(part)
-        owned = f"`owns=[{kind}]` of the controller, or `watches=` where they are not its children"
-        lines.append(f"| {part.place} | {owned if kind else f'not drafted: it is for {_resources(part)}'} |")
-    if draft.operator.settings:
-        lines += ["", "Settings:", "", *settings_lines(draft.operator)]
+    if operator.settings:
+        lines += ["", "Settings:", "", *settings_lines(operator)]
     lines += [
         "",
         "Take the name of each function out of `UNWRITTEN` when it is written: until then the operator does",
@@ -257,11 +281,26 @@ def _moving(draft: Draft) -> str:
     return _text(lines)
 
 
+def _where(drafts: Sequence[Draft]) -> Mapping[str, str]:
+    """What became of each function, by its place; those without a place in the draft come last."""
+    placed: dict[str, list[str]] = {}
+    for draft in drafts:
+        for part in draft.parts:
+            if part not in draft.left and (draft.first or part not in draft.activities):
+                placed.setdefault(part.place, []).append(f"`{part.name}` in `{_file(draft, part)}`")
+    found = {place: ", ".join(there) for place, there in placed.items()}
+    for part in drafts[0].left:
+        kind = drafts[0].owned_by(part)
+        owned = f"`owns=[{kind}]` of the controller, or `watches=` where they are not its children"
+        found.setdefault(part.place, owned if kind else f"not drafted: it is for {_resources(part)}")
+    return found
+
+
 def _file(draft: Draft, part: Part) -> str:
     if part in draft.activities:
         return f"{draft.package}/__main__.py"
     admits = part in (*draft.refusing, *draft.completing)
-    return f"{draft.package}/{'admission' if admits else 'reconciler'}.py"
+    return f"{draft.package}/{draft.module('admission' if admits else 'reconciler')}.py"
 
 
 def _resources(part: Part) -> str:

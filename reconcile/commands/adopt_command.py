@@ -24,7 +24,10 @@ STEPS: Mapping[str, Step] = {
     "draft": Step(
         "Create an operator to fill in, from the handlers.",
         "adopt_draft",
-        ("reconcile adopt kopf draft sites operator.py --crd crd.yaml",),
+        (
+            "reconcile adopt kopf draft sites operator.py --crd crd.yaml",
+            "reconcile adopt kopf draft sites operator.py --crd crd.yaml --kind configmaps",
+        ),
     ),
     "audit": Step(
         "Say what it left in a cluster, and what stands against a switch.",

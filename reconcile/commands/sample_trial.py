@@ -8,12 +8,15 @@ import anyio
 from informers import ApiError
 
 
-def fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) -> str:
-    """Why an API server refuses the sample; empty if it takes it or the extra `embedded` is missing."""
+def fault_of(definition: Mapping[str, Any] | None, sample: Mapping[str, Any]) -> str:
+    """Why an API server refuses the sample; empty if it takes it or the extra `embedded` is missing.
+
+    A kind of Kubernetes has no definition.
+    """
     return anyio.run(_fault_of, definition, sample)
 
 
-async def _fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) -> str:
+async def _fault_of(definition: Mapping[str, Any] | None, sample: Mapping[str, Any]) -> str:
     try:
         from reconcile.client.client import Client
         from reconcile.embedded import ApiServer, InProcessTransport
@@ -21,7 +24,8 @@ async def _fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) ->
         return ""
     client = Client(InProcessTransport(ApiServer(), settle=True))
     try:
-        await client.create(await client.raw.unstructured(definition))
+        if definition is not None:
+            await client.create(await client.raw.unstructured(definition))
         await client.create(await client.raw.unstructured(_somewhere(sample)))
     except ApiError as error:
         return str(error)

@@ -5,7 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -14,87 +14,30 @@ import anyio
 import pytest
 import yaml
 from attrs import evolve
-from click.testing import CliRunner
 
 from reconcile import Controller
 from reconcile.adoption.kopf_draft import Draft
 from reconcile.adoption.kopf_draft_modules import modules_of
 from reconcile.adoption.kopf_handlers import ResourceNames
 from reconcile.adoption.kopf_modules import read_operator
-from reconcile.commands.main import reconcile
 from reconcile.errors import UnwrittenDraft
 from reconcile.models import definition_of
 from reconcile.testing import FakeClient, run_once
+from tests.adoption.drafted_operators import DEFINITION, FLEET, HELD, MOVED, SITES, drafting
 from tests.commands.helpers import complaint
 
 ROOT = Path(__file__).parents[2]
-SITES = str(Path(__file__).with_name("kopf_sites.py"))
 NAMES = ResourceNames("example.com", ["v1"], "Site", "sites", "site")
-SPEC = {"type": "object", "properties": {"image": {"type": "string"}, "size": {"type": "integer"}}}
-STATUS = {"type": "object", "properties": {"ready": {"type": "integer"}}}
-DEFINITION: Mapping[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "sites.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"kind": "Site", "plural": "sites", "singular": "site", "listKind": "SiteList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": STATUS}}
-                },
-            }
-        ],
-    },
-}
-HELD = """
-import kopf
-
-@kopf.on.create("sites", labels={"tier": "web", "old": kopf.ABSENT})
-def controller(**_):
-    '''Ends in a quote and a \\\\ and three: \"\"\" "'''
-
-@kopf.on.delete("sites", labels={"tier": "web", "old": kopf.ABSENT})
-def reconcile_site(**_): ...
-
-@kopf.on.delete("sites", labels={"tier": "web", "old": kopf.ABSENT})
-def cleanup(**_): ...
-
-kopf.on.resume("sites", id="one", labels={"tier": "web", "old": kopf.ABSENT})(lambda **_: None)
-
-@kopf.daemon("sites", labels={"tier": "web", "old": kopf.ABSENT})
-async def follow(**_): ...
-
-@kopf.daemon("sites", labels={"tier": "web", "old": kopf.ABSENT})
-async def listen(**_): ...
-"""
 
 
 @pytest.fixture(scope="module")
 def drafted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with two drafts: `sites-moved`, of each decorator, and `sites-held`, of cleanups."""
+    """A folder with three drafts: `sites-moved` of each decorator, `sites-held` of cleanups, and `fleet`."""
     home = tmp_path_factory.mktemp("drafts")
-    (home / "crd.yaml").write_text(yaml.safe_dump(dict(DEFINITION)))
-    (home / "held.py").write_text(HELD)
-    modules, path = set(sys.modules), list(sys.path)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(home)
-        patched.setattr("reconcile.commands.adopt_draft.wheel", lambda: None)
-        for name, file in (("sites-moved", SITES), ("sites-held", "held.py")):
-            done = CliRunner().invoke(reconcile, ["adopt", "kopf", "draft", name, file, "--crd", "crd.yaml"])
-            assert done.exit_code == 0, done.exception
-            sys.path.insert(0, str(home / name))
+    with drafting(home) as draft:
+        for each in (MOVED, HELD, FLEET):
+            draft(*each)
         yield home
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if name.startswith(("_read_", "sites_moved", "sites_held")):
-            del sys.modules[name]
 
 
 def controller_of(package: str) -> Controller[Any]:
@@ -105,7 +48,7 @@ def controller_of(package: str) -> Controller[Any]:
 
 @pytest.mark.timeout(180)
 def test_drafts_pass_mypy_strict(drafted: Path) -> None:
-    names = ("sites-moved", "sites-held")
+    names = ("sites-moved", "sites-held", "fleet")
     files = [f"{name}/{part}" for name in names for part in (name.replace("-", "_"), "tests")]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", *files],
@@ -115,7 +58,7 @@ def test_drafts_pass_mypy_strict(drafted: Path) -> None:
         text=True,
         timeout=170,
     )
-    assert "no issues found in 11 source files" in done.stdout, done.stdout
+    assert "no issues found in 22 source files" in done.stdout, done.stdout
 
 
 async def test_a_draft_passes_its_own_tests(drafted: Path) -> None:
@@ -206,7 +149,7 @@ def test_a_definition_that_no_handler_is_for_is_refused(
 
 def test_the_same_operator_gives_the_same_draft() -> None:
     first, second = (
-        modules_of(Draft("sites", "Site", read_operator([SITES], []), NAMES), "sites") for _ in range(2)
+        modules_of([Draft("sites", "Site", read_operator([SITES], []), NAMES)], "sites") for _ in range(2)
     )
     assert first == second
 
@@ -219,7 +162,7 @@ def test_a_label_that_no_selector_can_have_is_left_to_the_author(tmp_path: Path,
     )
     draft = Draft("sites", "Site", read_operator([str(file)], []), NAMES)
     assert draft.selector == ""
-    assert 'selector="' not in modules_of(draft, "sites")["sites/reconciler.py"]
+    assert 'selector="' not in modules_of([draft], "sites")["sites/reconciler.py"]
 
 
 @pytest.mark.parametrize("name", ["a'b", '"""', "line\nline", "\\"])
@@ -227,7 +170,7 @@ def test_strange_names_and_docstrings_stay_text(tmp_path: Path, name: str) -> No
     file = tmp_path / "strange.py"
     file.write_text(f"import kopf\n@kopf.index('pods', id={name!r})\ndef found(**_):\n    {name!r}\n")
     draft = Draft("sites", "Site", read_operator([str(file)], []), NAMES)
-    texts = modules_of(draft, "sites")
+    texts = modules_of([draft], "sites")
     for path, text in texts.items():
         if path.endswith(".py"):
             compile(text, path, "exec")
