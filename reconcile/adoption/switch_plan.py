@@ -115,9 +115,10 @@ def is_frozen(peering: Peering, operator: Peer, now: datetime.datetime) -> bool:
 
 @frozen
 class Wait:
-    """Look again soon; `what` says for what."""
+    """Look again soon; `what` says for what, and `hint` what to do where that never comes."""
 
     what: str
+    hint: str = ""
 
 
 @frozen
@@ -163,7 +164,19 @@ _Stage: TypeAlias = Callable[[Seen, Terms], Step | None]
 
 def next_step(seen: Seen, terms: Terms) -> Step:
     """The first step that is still to be taken."""
-    for stage in (_audited, _named, _can_pause, _created, _settled, _freeze, _drained, _stop, _ended, _thaw):
+    for stage in (
+        _audited,
+        _named,
+        _is_kopf,
+        _can_pause,
+        _created,
+        _settled,
+        _freeze,
+        _drained,
+        _stop,
+        _ended,
+        _thaw,
+    ):
         if (step := stage(seen, terms)) is not None:
             return step
     return Finished(notes(seen))
@@ -196,6 +209,17 @@ def _named(seen: Seen, terms: Terms) -> Step | None:
     return None
 
 
+def _is_kopf(seen: Seen, terms: Terms) -> Step | None:
+    """The new operator may have come into the place of the old one, with its Deployment."""
+    if not seen.running or seen.live or any(one.with_traces for one in seen.audit.tallies):
+        return None
+    names = ", ".join(one.name for one in seen.running)
+    return Refuse(
+        f"no object that was read has traces of kopf, so Deployment {names} may be the new operator",
+        "if it is not, scale it to 0 by hand: nothing can be half done",
+    )
+
+
 def _can_pause(seen: Seen, terms: Terms) -> Step | None:
     for peering, peer in seen.live:
         if peer.priority >= FREEZE_PRIORITY:
@@ -220,7 +244,7 @@ def _created(seen: Seen, terms: Terms) -> Step | None:
         what = f"half-way through its creation: {names_of(seen.creating)}"
         return Refuse(what, f"start the operator on kopf again, which finishes it; or {_FINISHED}")
     if not seen.frozen:
-        return Wait(f"kopf has finished the creation of {names_of(seen.creating)}")
+        return Wait(f"kopf has finished the creation of {names_of(seen.creating)}", _NEVER)
     if not seen.half_created.count and seen.frozen_for < terms.drain:
         return Wait(f"handlers that run have ended: {names_of(seen.begun)}")
     if not seen.signed:
@@ -231,6 +255,12 @@ def _created(seen: Seen, terms: Terms) -> Step | None:
 
 _FINISHED: Final = (
     "see to what its handler did outside of the cluster, and run this with --finished NAMESPACE/NAME"
+)
+
+
+_NEVER: Final = (
+    "see to what keeps it from that; where it has no handlers of creation, add --unfinished run, and "
+    "unfinished='run' to Predecessor.kopf"
 )
 
 

@@ -85,7 +85,7 @@ class Switch:
     async def run(self, timeout: float) -> plan.Finished:
         """Take all steps. Raises SwitchStuck when `timeout` seconds are over, and where only a person can go
         on; then the operator on kopf goes on as before, unless it has been stopped."""
-        missing = failure = ""
+        missing = failure = hint = ""
         async with self._kept_alive():
             with anyio.move_on_after(timeout):
                 wait = FIRST_WAIT
@@ -97,20 +97,20 @@ class Switch:
                         if self._is_new(step):
                             await anyio.sleep(FIRST_WAIT)
                             continue
-                        missing = self._say(step)
+                        missing, hint = self._say(step), step.hint if isinstance(step, plan.Wait) else ""
                         progress = await self._take(step)
                     except (Forbidden, Unauthorized) as error:
                         raise SwitchStuck(str(error), "grant that right, and run the command again") from None
                     except PeeringNotKept as error:
-                        hint = "mend it, or stop the operator on kopf by hand"
-                        raise SwitchStuck(str(error), hint) from None
+                        mend = "mend it, or stop the operator on kopf by hand"
+                        raise SwitchStuck(str(error), mend) from None
                     except ApiError as error:
                         failure, progress = f"; the last error: {error}", False
                     wait = FIRST_WAIT if progress else min(2 * wait, LONGEST_WAIT)
                     await anyio.sleep(wait)
         raise SwitchStuck(
             f"not switched within {timeout:g} s: {missing or 'nothing was read yet'}{failure}",
-            "run the command again; `reconcile adopt kopf audit` says what each object waits for",
+            hint or "run the command again; `reconcile adopt kopf audit` says what each object waits for",
         )
 
     def _is_new(self, step: plan.Step) -> bool:

@@ -18,6 +18,12 @@ def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.peering.lifetime = 10
 
 
+@kopf.on.login()
+def log_in(**given: Any) -> kopf.ConnectionInfo | None:
+    # The client library that older versions of kopf log in by has changed since.
+    return kopf.login_with_kubeconfig(**given)
+
+
 def note(what: str, name: str) -> None:
     with Path(os.environ["CALLS"]).open("a") as calls:
         calls.write(f"{what} {name}\n")

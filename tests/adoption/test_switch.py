@@ -147,8 +147,7 @@ def test_an_object_that_is_made_while_kopf_is_frozen_is_left_to_the_new_operator
     simulate(run)
 
 
-@pytest.mark.parametrize("pause", [1.0, LIFETIME + 1.0])
-@pytest.mark.parametrize("arrives", [True, False])
+@pytest.mark.parametrize(("arrives", "pause"), [(True, 1.0), (True, LIFETIME + 1.0), (False, LIFETIME + 1.0)])
 def test_a_switch_that_was_killed_at_any_write_goes_on_when_it_is_run_again(
     arrives: bool, pause: float
 ) -> None:
@@ -188,7 +187,7 @@ def test_an_operator_whose_creation_never_ends_goes_on_after_the_time_limit() ->
         async with town.lives():
             await make(town, "endless")
             await anyio.sleep(5)
-            with pytest.raises(SwitchStuck, match="not switched within 60 s: waiting until kopf"):
+            with pytest.raises(SwitchStuck, match=r"waiting until kopf has .* --unfinished run"):
                 await switched(town, 60)
             assert await town.signs() == ["me@host/1"]
             await make(town, "a")

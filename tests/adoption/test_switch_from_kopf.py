@@ -1,5 +1,6 @@
 """A switch from kopf itself, in a process of its own: by the command, and by a manager that freezes it."""
 
+import os
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -29,6 +30,8 @@ OPERATOR = "switched_sites"
 OLD = "old-sites"
 PEERING = PEERINGS[0]
 PATIENCE = 40.0
+KOPF = os.environ.get("OLD_KOPF", "")
+"""A folder with an older kopf: `pip install --no-deps --target FOLDER kopf==1.37.2`; empty: the installed."""
 SWITCH = ("adopt", "kopf", "switch", "--kind", "sites.switched.example.com")
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.rule("takeover-kopf")]
@@ -105,7 +108,7 @@ async def test_the_command_stops_kopf_between_its_handlers_and_the_port_takes_al
         await here.client.create(pod(OLD, "Running", labels={"a": OLD}))
         options = ["--deployment", OLD, "--drain", "1", "--kubeconfig", str(api_server.kubeconfig)]
         log = tmp_path / "log"
-        with kopf(api_server, log, OPERATOR, peering="default") as process:
+        with kopf(api_server, log, OPERATOR, peering="default", PYTHONPATH=KOPF) as process:
             await here.make("a", "b")
             await eventually(here.is_at_work, within=PATIENCE)
             await here.make("slow", "retried")
@@ -138,7 +141,7 @@ async def test_a_manager_freezes_kopf_and_takes_its_objects_over_while_it_is_sti
     monkeypatch.setattr(predecessor_freeze, "SETTLING", 1.0)
     log = tmp_path / "log"
     async with cluster(api_server, tmp_path, monkeypatch) as here:
-        with kopf(api_server, log, OPERATOR, peering="default"):
+        with kopf(api_server, log, OPERATOR, peering="default", PYTHONPATH=KOPF):
             await here.make("a", "b")
             await eventually(here.is_at_work, within=PATIENCE)
             async with manager(sites, freeze_predecessor=True):

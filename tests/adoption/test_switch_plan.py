@@ -163,6 +163,15 @@ def test_a_peer_that_would_not_pause_refuses_it() -> None:
     assert said.startswith("'dev@host' in ClusterKopfPeering default has the priority 666")
 
 
+def test_a_deployment_that_may_be_the_new_operator_is_not_stopped() -> None:
+    running = [SeenDeployment("a/x", 1, 1)]
+    bare = managed("a", handled=False, finalizer=False)
+    said = refusal(next_step(Seen(Audit([tally(bare)], deployments=running), NOW), TERMS))
+    assert said.startswith("no object that was read has traces of kopf, so Deployment a/x may be the new")
+    kept = Seen(Audit([tally(bare, DONE)], deployments=running), NOW)
+    assert isinstance(next_step(kept, TERMS), Stop)
+
+
 def test_what_is_half_created_and_has_no_operator_any_more_needs_a_person() -> None:
     for obj in (HALF, BEGUN):
         assert "run this with --finished NAMESPACE/NAME" in refusal(next_step(stopped(obj), TERMS))
