@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 import reconcile.kinds
 from informers import APIResource
@@ -82,7 +82,11 @@ class Draft:
 
     def __attrs_post_init__(self) -> None:
         taken = {self.reconciler, *map(controller_name, self.beside)}
-        object.__setattr__(self, "parts", tuple(_parts(self.operator.handlers, taken)))
+        parts = (
+            evolve(part, handlers=[one for one in part.handlers if not self._is_beside(one)] or part.handlers)
+            for part in _parts(self.operator.handlers, taken)
+        )
+        object.__setattr__(self, "parts", tuple(parts))
 
     def module(self, name: str) -> str:
         """The name of a module for this kind: `reconciler`, or `backup_reconciler`."""
@@ -158,7 +162,8 @@ class Draft:
         for part in self.parts:
             for handler in part.handlers:
                 followed = self.first and handler.decorator == "kopf.on.event"
-                kind = self._class_of(handler) if followed and not self._is_beside(handler) else ""
+                followed = followed and not self._is_beside(handler)
+                kind = self._class_of(handler) if followed else ""
                 found.update({kind: None} if kind and kind != self.kind else {})
                 creates = handler.facts.creates if handler.facts and self._is_own(part) else ()
                 found.update({kind: None for name in creates if (kind := _built_in_by_method(name))})
@@ -261,7 +266,7 @@ def _resource(kind: type[Object]) -> APIResource | None:
 
 
 def _built_in_by_method(name: str) -> str:
-    """`config_map` of `create_namespaced_config_map` as ConfigMap; empty for what is no built-in kind."""
+    """`config_map` of `create_namespaced_config_map` as ConfigMap; empty for a name of no built-in kind."""
     kind = "".join(part.capitalize() for part in name.split("_"))
     return kind if kind in _built_in() else ""
 

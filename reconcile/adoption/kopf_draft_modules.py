@@ -1,5 +1,6 @@
 """The modules of a draft as source."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from reconcile.adoption.kopf_draft import HELD_SECONDS, Draft, Part, controller_name, settings_lines
@@ -47,8 +48,7 @@ def _reconciler(draft: Draft, name: str) -> str:
         *(["import anyio"] if draft.daemons else []),
         f"from reconcile import {', '.join(sorted(names))}",
         *([f"from reconcile.kinds import {', '.join(kinds)}"] if kinds else []),
-        "",
-        *_own_imports(draft),
+        *(["", *own] if (own := _own_imports(draft)) else []),
         "",
         "UNWRITTEN: tuple[str, ...] = (",
         *(f'    "{name}",' for name in draft.unwritten),
@@ -153,7 +153,9 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
     if others:
         yield f"reads=[{', '.join(others)}]"
     if draft.indexes:
-        entries = ", ".join(f"{key!r}: Index({of}, {part.name})" for key, (part, of) in draft.indexes.items())
+        entries = ", ".join(
+            f"{_literal(key)}: Index({of}, {part.name})" for key, (part, of) in draft.indexes.items()
+        )
         yield f"indexes={{{entries}}}"
     if draft.every is not None:
         yield f"every={draft.every}"
@@ -163,10 +165,14 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
         yield "admission=admission"
     if draft.domain:
         yield f'operator="{draft.domain}"'
-    given = "".join(f", {key}={value!r}" for key, value in draft.operator.trace_names.items())
-    yield (
-        f'predecessor=Predecessor.kopf("{name} on kopf", deployments="{name}"{given}, unwritten=UNWRITTEN)'
-    )
+    given = [f"{key}={_literal(value)}" for key, value in draft.operator.trace_names.items()]
+    names = [f'"{name} on kopf"', f'deployments="{name}"', *given, "unwritten=UNWRITTEN"]
+    yield "predecessor=Predecessor.kopf(\n" + "".join(f"        {one},\n" for one in names) + "    )"
+
+
+def _literal(text: str) -> str:
+    """The text in Python's source; a JSON string of ASCII is one."""
+    return json.dumps(text)
 
 
 def _admission(draft: Draft) -> str:

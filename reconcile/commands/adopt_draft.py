@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from attrs import evolve, frozen
@@ -20,6 +20,8 @@ from reconcile.commands.progress import progress
 from reconcile.commands.sample_trial import fault_of
 from reconcile.models import kind_of
 from reconcile.shipping.documents import as_yaml
+
+_SAMPLE_ROW: Final = "| `sample.yaml` |"
 
 
 @click.command()
@@ -165,10 +167,21 @@ def _files(drafts: Sequence[Draft], kinds: Sequence[_Kind], *, with_wheel: bool)
         files[one.sample] = as_yaml(dict(kind.project.sample))
         if kind.definition is not None:
             files[f"{package}/{one.module('models')}.py"] = kind.project.models
+    if not drafts[0].admits:
+        files["README.md"] = _without(f"`{package}/admission.py`", files["README.md"])
+    files["README.md"] = files["README.md"].replace(_SAMPLE_ROW, _rows(drafts[1:]) + _SAMPLE_ROW)
     if kinds[0].definition is None:
         for path in ("README.md", ".github/workflows/ci.yaml"):
             files[path] = _without(f"{package}.models", _without(f"{package}/models.py", files[path]))
     return files
+
+
+def _rows(drafts: Sequence[Draft]) -> str:
+    """The rows of the README for further kinds."""
+    return "".join(
+        f"| `{one.package}/{one.module('reconciler')}.py`, `{one.sample}` | the same for {one.kind} |\n"
+        for one in drafts
+    )
 
 
 def _without(word: str, text: str) -> str:

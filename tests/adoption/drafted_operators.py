@@ -73,6 +73,7 @@ def keep(**_): ...
 
 
 @kopf.on.delete("backups")
+@kopf.on.resume("sites")
 def drop(**_): ...
 
 

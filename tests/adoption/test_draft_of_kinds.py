@@ -18,7 +18,7 @@ DRAFT = ("adopt", "kopf", "draft")
 PLACES = {
     "configure": "`configure` in `fleet/__main__.py`",
     "keep": "`keep` in `fleet/reconciler.py`, `keep` in `fleet/backup_reconciler.py`",
-    "drop": "`drop` in `fleet/backup_reconciler.py`",
+    "drop": "`drop` in `fleet/reconciler.py`, `drop` in `fleet/backup_reconciler.py`",
     "check": "`check` in `fleet/backup_admission.py`",
     "follow": "`follow` in `fleet/configmap_reconciler.py`",
     "look": "`owns=[Pod]` of the controller, or `watches=` where they are not its children",
@@ -44,13 +44,14 @@ def test_each_kind_has_a_controller_of_one_manager(drafted: Path) -> None:
     assert [one.__name__ for one in sites.owns] == ["Pod"]
     assert list(sites.indexes) == ["by-site"]
     assert [*backups.owns, *maps.owns, *backups.indexes, *maps.indexes] == []
+    assert sites.cleanup is None
     assert backups.cleanup is not None
     assert len(backups.admission) == 1
     assert (maps.operator, maps.selector) == ("example.com", "fleet=yes")
     predecessors = [one.predecessor for one in manager.controllers]
     assert [one.traces.finalizer for one in predecessors if one and one.traces] == ["example.com/fleet"] * 3
     assert [one.unwritten for one in predecessors if one] == [
-        ("keep", "by_site"), ("keep", "drop", "check"), ("follow",),
+        ("keep", "drop", "by_site"), ("keep", "drop", "check"), ("follow",),
     ]  # fmt: skip
 
 
