@@ -157,7 +157,7 @@ class KopfHandler:
 
 @frozen
 class Setting:
-    """An assignment to kopf's settings in the source; `value` is Code where it is no literal."""
+    """An assignment to kopf's settings in the source; `value` is Code where it is not a literal."""
 
     name: str
     value: Any

@@ -45,7 +45,7 @@ def read_operator(files: Sequence[str], modules: Sequence[str], registry: str = 
         handlers = handlers_of(source)
     except NotARegistry as error:
         raise NotReadable(
-            f"{registry or 'the default registry'} is no registry of kopf", str(error)
+            f"{registry or 'the default registry'} is not a kopf registry", str(error)
         ) from None
     operator = KopfOperator(version=_version(kopf), modules=(*files, *modules), handlers=handlers)
     return _with_sources(operator, [module.__file__ for module in loaded if module.__file__])

@@ -110,7 +110,7 @@ def _arguments(handler: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _value(value: Any) -> Any:
-    """A value that can be shown and compared; what is no plain data becomes the name of it."""
+    """A value that can be shown and compared: plain data, or else the name of the object."""
     if isinstance(value, enum.Enum):
         return Code(f"kopf.{value.name}") if value.name in ("PRESENT", "ABSENT") else Code(str(value))
     if value is None or isinstance(value, str | int | float | bool):

@@ -159,7 +159,7 @@ class _Reader:
 
 
 def _patch_path(node: ast.expr) -> tuple[str, ...] | None:
-    """`patch.status["x"]` as ("status", "x"); None for what is no part of `patch`."""
+    """`patch.status["x"]` as ("status", "x"); None for anything outside of `patch`."""
     if isinstance(node, ast.Name):
         return () if node.id == "patch" else None
     if isinstance(node, ast.Attribute):

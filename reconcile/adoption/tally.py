@@ -13,9 +13,9 @@ from reconcile.predecessors import HandlerProgress, ObjectTraces, prefixes_in_us
 NAMED: Final = 20
 """Objects of one sort that are named; all are counted."""
 NAMES: Final = 50
-"""Names of managers, prefixes and so on that are kept apart; whoever writes objects makes them up."""
+"""Names of managers, prefixes and so on that are kept apart: objects may have any number of them."""
 TEXT: Final = 253
-"""Characters that are kept of a name or a time which somebody else wrote."""
+"""Characters that are kept of a name or a time: an object may have longer ones."""
 OTHERS: Final = "(others)"
 
 

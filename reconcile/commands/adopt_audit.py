@@ -24,7 +24,7 @@ def audit(former: FormerOperator, kubeconfig: str | None, context: str | None, j
     """Say what an operator on kopf left in a cluster; exit status 1 if that stands against a switch.
 
     FILE and MODULE are the operator's, imported as by `read`: the kinds of its handlers are read, under the
-    names that its settings give. Without them and --kind all custom kinds are read, and those are told of
+    names that its settings give. Without them and --kind all custom kinds are read, and those are shown
     whose objects have traces of kopf. Without --peering all peering objects count. The command reads and
     changes nothing; it needs the right to list the kinds, their definitions, peering objects, webhook
     configurations, and Deployments for --deployment.

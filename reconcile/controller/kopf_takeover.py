@@ -27,7 +27,7 @@ from reconcile.runs.run_request import TerminalError
 SHOWN = 5
 """How many handlers an error names."""
 SHOWN_CHARACTERS = 80
-"""How much of a handler's name or time is shown: whoever may write an object chooses them."""
+"""How much of a handler's name or time is shown: the object may have longer ones."""
 
 
 class HalfCreated(TerminalError):

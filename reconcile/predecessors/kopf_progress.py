@@ -65,7 +65,7 @@ class HandlerProgress:
 
 
 def progress_in_annotation(handler: str, value: object) -> HandlerProgress | None:
-    """The record in the value of an annotation; None if it is none. Any value may be given."""
+    """The record in the value of an annotation; None if there is none. Any value may be given."""
     if not isinstance(value, str) or len(value) > RECORD_BYTES or not value.lstrip().startswith("{"):
         return None
     try:
@@ -81,7 +81,7 @@ def progress_in_annotation(handler: str, value: object) -> HandlerProgress | Non
 
 
 def progress_in_status(records: object) -> tuple[HandlerProgress, ...]:
-    """The records in `status.kopf.progress`. Any value may be given; what is no record is left out."""
+    """The records in `status.kopf.progress`. Any value may be given; anything but a record is left out."""
     if not isinstance(records, Mapping):
         return ()
     return tuple(

@@ -11,8 +11,8 @@ On an object, given as its JSON:
 - `status.<handler>`, what a handler returned. People and other operators may read it, so it is never removed
   here.
 
-Sources: kopf 1.45, `_cogs/configs/conventions.py`, `progress.py`, `diffbase.py`. An object may be anything:
-its annotations are written by whoever may write the object.
+Sources: kopf 1.45, `_cogs/configs/conventions.py`, `progress.py`, `diffbase.py`. The annotations of an object
+may have any content: every client with the right to write it can set them.
 """
 
 import base64

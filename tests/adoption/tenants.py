@@ -34,7 +34,7 @@ class Tenant(Object):
 
 @define
 class Accounts:
-    """The service, as the effects of earlier operators left it. Who calls `open` twice has two accounts."""
+    """The service, as the effects of earlier operators left it. Two calls of `open` make two accounts."""
 
     effects: list[Effect] = field(factory=list)
 

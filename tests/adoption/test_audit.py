@@ -86,7 +86,7 @@ def test_an_unfinished_update_and_a_deletion_are_risks() -> None:
     assert found_on(managed("a", deleted=True, finalizer=False)) == []
 
 
-def test_another_prefix_is_an_error_until_it_is_known_that_it_is_anothers() -> None:
+def test_another_prefix_is_an_error_until_the_prefix_of_the_operator_is_known() -> None:
     other = managed("a", prefix="sites.example.com", handled=False, make=record())
     assert ("prefixes", "error") in found_on(other)
     sure = AdoptedKind(GADGETS, KopfTraces(prefix=PREFIX), any_prefix=False)

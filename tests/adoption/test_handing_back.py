@@ -1,4 +1,4 @@
-"""Objects are handed back one by one, whoever else writes meanwhile and wherever it is killed."""
+"""Objects are handed back one by one, while other clients write, and wherever the command is killed."""
 
 import pytest
 
@@ -19,7 +19,7 @@ LABEL = b'{"metadata":{"labels":{"changed":"yes"}}}'
 
 
 class Disturbed(PassingTransport):
-    """Somebody else changes an object before each of the first writes to it arrives."""
+    """Another client changes an object before each of the first writes to it arrives."""
 
     def __init__(self, inner: Transport, times: int) -> None:
         super().__init__(inner)
@@ -90,7 +90,7 @@ async def test_what_was_killed_after_any_write_goes_on_when_it_is_run_again(writ
     assert fates.complete
 
 
-async def test_a_change_of_somebody_else_meanwhile_is_in_the_copy() -> None:
+async def test_a_change_by_another_client_meanwhile_is_in_the_copy() -> None:
     transport = await filled()
     fates = await handing_back(Disturbed(transport, 2)).run(KIND)
     assert fates.counts == {Fate.HANDED: len(NAMES)}

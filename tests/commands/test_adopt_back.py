@@ -39,7 +39,7 @@ def on(server: ServerEndpoint, does: Callable[[Client], Awaitable[None]]) -> Non
 
 
 async def fill(client: Client) -> None:
-    """Objects as the new operator leaves them, and one that nobody has seen yet."""
+    """Objects as the new operator leaves them, and one that no operator has seen."""
     await client.apply(definition_of(Site))
     for name in NAMES:
         await client.create(Site(metadata=ObjectMeta(name, "default", finalizers=(sites.finalizer,))))

@@ -1,4 +1,4 @@
-"""Who is alive in a peering object, with kopf's own class of peers as the judge."""
+"""Which peers in a peering object are alive, compared with kopf's own class of peers."""
 
 import datetime
 from typing import Any

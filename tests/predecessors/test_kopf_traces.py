@@ -1,4 +1,4 @@
-"""What is told of a kopf operator's traces, with kopf's own storages as the judge of what they are."""
+"""The traces of a kopf operator on objects, compared with what kopf's own storages write."""
 
 import copy
 import json
