@@ -37,7 +37,7 @@ def leftovers(seen: Seen) -> Report:
             "error",
             one.name,
             f"has {counted(one.replicas, 'replica')} and {counted(one.pods, 'pod')}",
-            f"scale it to 0: reconcile adopt kopf switch --deployment {one.name}",
+            "stop it with reconcile adopt kopf switch; leave --deployment out if it is the new operator",
         )
         for one in seen.audit.deployments
         if not one.stopped

@@ -137,7 +137,7 @@ class Assembly:
     def _cluster(self, name: str, transport: Transport, cache: Cache) -> ManagedCluster:
         options = self._options
         through, clock = self._transport_of_runs(transport, cache), options["clock"]
-        recorder, unrecorded = self._recording, through
+        recorder = self._recording
         if recorder is not None:
             through, clock = recorder.transport(name, through), recorder.clock(clock)
         client = Client(
@@ -149,9 +149,11 @@ class Assembly:
             limiter=request_limiter(options),
         )
         runners = RunnerSet(cache, partial(self._runner, name, client, cache), options["sync_seconds"])
-        check = predecessor_check_of(options, client, self._controllers, unrecorded)
-        # A standby needs the versions of its classes before there is a leader.
-        keeper = self._definition_keeper(name, ReachTransport(transport, cache.reach), client)
+        # Predecessors are frozen before a replica holds any bucket, and a standby needs the versions of its
+        # classes before there is a leader.
+        unguarded = ReachTransport(transport, cache.reach)
+        check = predecessor_check_of(options, client, self._controllers, unguarded)
+        keeper = self._definition_keeper(name, unguarded, client)
         return ManagedCluster(name, cache, client, runners, options["sync_seconds"], check, keeper)
 
     def _definition_keeper(

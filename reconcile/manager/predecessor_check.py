@@ -247,7 +247,7 @@ def predecessor_check_of(
 ) -> PredecessorCheck | None:
     """The check of a manager with those controllers; None in shadow, and where it takes over anyway.
 
-    `transport` is that of the client, without a recording of it.
+    Through `transport` predecessors are frozen: neither guarded by leadership nor recorded.
     """
     if options["dry_run"] or options["take_over"]:
         return None

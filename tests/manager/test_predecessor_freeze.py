@@ -1,10 +1,12 @@
 """A manager that freezes the operator on kopf which it replaces, instead of waiting for its end."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
 
 from informers import APIResource, Key
 from informers.cancellation import leaf_errors
@@ -13,6 +15,8 @@ from reconcile.controller.permissions import Permission, freeze_permissions
 from reconcile.errors import ConfigurationError, PredecessorActive
 from reconcile.manager.predecessor_freeze import LIFETIME, RENEWAL, SETTLING
 from reconcile.predecessors import Peer, entry_of, pausing, peers_in
+from reconcile.sharding.options import Sharding
+from reconcile.shipping.installation import Installation, documents_of
 from reconcile.testing import Fault, FaultyTransport, Refuse, When
 from tests.helpers.pods import pod
 from tests.helpers.scenarios import in_world
@@ -169,6 +173,50 @@ async def test_a_standby_freezes_nothing_before_it_leads(here: Played) -> None:
 
 
 @in_world(played)
+async def test_a_replica_that_shares_the_objects_freezes_too(here: Played) -> None:
+    await with_peering(here)
+    await here.runs(freezing(here, sharding=Sharding("ring", identity="a")))
+    assert await is_frozen(here)
+
+
+@in_world(played)
+async def test_each_of_several_clusters_is_frozen(here: Played) -> None:
+    other = Played()
+    for town in (here, other):
+        await with_peering(town)
+    clusters = {"east": here.transport, "west": other.transport}
+    manager = Manager(
+        stamps(deployments="old"), name="sites", freeze_predecessor=True, clusters=clusters, clock=here.clock
+    )
+    async with anyio.create_task_group() as group:
+        for town in (here, other):
+            group.start_soon(town.server.run)
+        group.start_soon(manager.run)
+        await anyio.sleep(RENEWAL + SETTLING + 5)
+        for town in (here, other):
+            own = [peer for peer in await peers(town) if peer.identity == OWN]
+            assert own[0].seconds_left(town.clock.now()) > LIFETIME - RENEWAL
+        group.cancel_scope.cancel()
+
+
+@in_world(played)
+async def test_the_predecessor_of_an_added_controller_is_frozen_and_kept_so(here: Played) -> None:
+    await with_peering(here)
+    manager = here.manager(name="sites", freeze_predecessor=True)
+    async with anyio.create_task_group() as group:
+        group.start_soon(here.server.run)
+        await group.start(manager.run)
+        await anyio.sleep(30)
+        assert not await is_frozen(here)
+        await sign_of_life(here)
+        await manager.add(stamps())
+        assert await is_frozen(here)
+        await anyio.sleep(LIFETIME)
+        assert await is_frozen(here)
+        group.cancel_scope.cancel()
+
+
+@in_world(played)
 async def test_our_own_entries_are_not_taken_for_an_operator_on_kopf(here: Played) -> None:
     await with_peering(here)
     here.clock.advance(61)
@@ -200,6 +248,21 @@ def test_the_rights_to_freeze_name_the_peering_object() -> None:
     of_a_namespace = {one.resource for one in freeze_permissions(controllers, namespaced=True)}
     assert of_a_namespace == {"kopfpeerings", "kopfpeerings/status"}
     assert freeze_permissions([stamps(peering="")]) == []
+
+
+@pytest.mark.parametrize("namespaces", [(), ("default",)])
+def test_manifests_have_the_flag_and_the_rights_to_freeze(namespaces: Sequence[str]) -> None:
+    controllers = [stamps(peering="sites")]
+    installed = Installation("a", "a", "a", "a:1", ["a:manager"], controllers, namespaces=namespaces)
+    for freezes in (False, True):
+        files = documents_of(evolve(installed, freezes_predecessor=freezes), [])
+        (deployment,) = files["deployment.yaml"]
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert ("--freeze-predecessor" in container["args"]) == freezes
+        rules = [rule for role in files["rbac.yaml"] for rule in role.get("rules", ())]
+        signs = {part for rule in rules for part in rule.get("resources", ()) if "patch" in rule["verbs"]}
+        assert ("kopfpeerings" in signs) == freezes
+        assert ("clusterkopfpeerings" in signs) == (freezes and not namespaces)
 
 
 @in_world(played)
