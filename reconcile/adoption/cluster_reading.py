@@ -13,6 +13,7 @@ from reconcile.adoption.adopted_kinds import AdoptedKind, CustomKind
 from reconcile.adoption.audit import Audit, SeenDeployment, SeenPeer
 from reconcile.adoption.kopf_handlers import ResourceNames
 from reconcile.adoption.tally import NAMES, TEXT, Tally
+from reconcile.client.kopf_peerings import OWN
 from reconcile.client.sender import Sender, json_object
 from reconcile.doctor.findings import Unread
 from reconcile.predecessors import PEERINGS, peers_in
@@ -120,7 +121,10 @@ class ClusterReading:
         return found
 
     async def peers(self, names: Collection[str]) -> Sequence[SeenPeer]:
-        """Live peers in the peering objects of these names; empty: of all. Raises ApiError."""
+        """The operators on kopf that sign in the peering objects of these names; empty: in any.
+
+        Raises ApiError.
+        """
         found: list[SeenPeer] = []
         for resource in PEERINGS:
             async for item in self._items(resource.path()):
@@ -131,7 +135,7 @@ class ClusterReading:
                 found += [
                     SeenPeer(where, peer.identity[:TEXT], peer.priority, round(peer.seconds_left(now)))
                     for peer in peers_in(peering)
-                    if peer.is_alive(now)
+                    if peer.is_alive(now) and not peer.identity.startswith(OWN)
                 ][: NAMES - len(found)]
         return found
 

@@ -18,7 +18,7 @@ from reconcile.adoption.cluster_reading import LARGEST_PAGE, PAGE_BYTES, Cluster
 from reconcile.adoption.tally import NAMED, NAMES, OTHERS, TEXT, Tally
 from reconcile.client.sender import Sender
 from reconcile.doctor.findings import Finding
-from reconcile.predecessors import KopfTraces
+from reconcile.predecessors import PEERINGS, KopfTraces, entry_of
 from reconcile.testing import VirtualClock
 from tests.adoption.kopf_objects import FINALIZER, GROUP, PREFIX, SECRET, STARTED, Pages, managed, record
 
@@ -108,6 +108,14 @@ def test_a_copy_of_a_secret_is_named_and_never_shown() -> None:
 def test_the_verdict_says_whether_the_operator_is_to_be_stopped_first() -> None:
     assert next_step(Audit(peers=ALIVE), judged(Audit(peers=ALIVE))).startswith("ready: stop the operator")
     assert "start the new one" in next_step(Audit(), judged(Audit()))
+
+
+def test_an_entry_that_freezes_operators_on_kopf_is_not_taken_for_one() -> None:
+    now = VirtualClock().now()
+    status = {"me@host": entry_of(0, 60, now), "reconcile/sites": entry_of(100, 60, now)}
+    peering = {"metadata": {"name": "default"}, "status": status}
+    pages = Pages(PEERINGS[0].path(), lambda number: peering, 1)
+    assert anyio.run(reading(pages).peers, ()) == [SeenPeer("ClusterKopfPeering default", "me@host", 0, 60)]
 
 
 # --- hostile objects ------------------------------------------------------------------------------

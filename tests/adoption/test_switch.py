@@ -14,10 +14,10 @@ from informers.transport import PassingTransport
 from reconcile import ObjectMeta
 from reconcile.adoption.adopted_kinds import AdoptedKind
 from reconcile.adoption.switch_plan import IDENTITY, Finished, Terms
-from reconcile.adoption.switch_run import LIFETIME, Scope, Switch, SwitchStuck
+from reconcile.adoption.switch_run import LIFETIME, RENEWAL, Scope, Switch, SwitchStuck
 from reconcile.client.sender import Sender
 from reconcile.kinds import Deployment, Namespace
-from reconcile.testing import simulate
+from reconcile.testing import Fault, FaultyTransport, Refuse, When, simulate
 from tests.adoption.kopf_model import LOOK, OPERATOR, PARTS, PLACE, Handler, Part, Town
 from tests.clients.gadgets import deployment
 
@@ -231,6 +231,45 @@ def test_without_a_deployment_it_waits_for_the_person_and_keeps_the_operator_fro
             await nothing_was_cut_off(town, *OLD)
             (note,) = done[0].notes
             assert note.startswith("no Deployment was named")
+
+    simulate(run)
+
+
+def test_a_switch_that_is_interrupted_lets_the_operator_go_on_at_once() -> None:
+    async def run() -> None:
+        town = Town(HANDLERS)
+        async with town.lives():
+            await make(town, *OLD)
+            await anyio.sleep(5)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(switched, town, 600, evolve(SCOPE, deployments=()))
+                await anyio.sleep(10)
+                assert town.operator.paused
+                tasks.cancel_scope.cancel()
+            await make(town, "later")
+            await anyio.sleep(2)
+            assert "later" in town.operator.calls
+
+    simulate(run)
+
+
+def test_a_renewal_that_fails_is_told_of_and_repeated() -> None:
+    async def run() -> None:
+        town = Town(HANDLERS)
+        async with town.lives():
+            await anyio.sleep(5)
+            lines: list[str] = []
+            transport = FaultyTransport(town.transport)
+            refused = When("patch", "*/clusterkopfpeerings/default", nth=2, times=2)
+            transport.add(Fault(refused, Refuse(500, "InternalError", "no")))
+            scope = evolve(SCOPE, deployments=())
+            switch = Switch(Sender(transport, town.clock), town.clock, scope, tell=lines.append)
+            with anyio.move_on_after(4 * RENEWAL):
+                await switch.run(600)
+            said = [line for line in lines if "was not renewed" in line]
+            assert len(said) == 2
+            assert said[0].startswith("the freeze of ClusterKopfPeering default was not renewed: ")
+            assert town.operator.paused
 
     simulate(run)
 
