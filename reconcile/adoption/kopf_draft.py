@@ -5,6 +5,7 @@ written keeps its object, so that nothing outside the cluster is forgotten; and 
 kopf is taken over until all is written.
 """
 
+import itertools
 import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,10 +37,14 @@ _TAKEN: Final = frozenset(
 
 @frozen
 class Part:
-    """A function of the draft, and the handlers that it takes the place of."""
+    """A function of the draft, and the handlers that it takes the place of.
+
+    `inner` are the functions that it calls in order, by the ids of the sub-handlers that they replace.
+    """
 
     name: str
     handlers: Sequence[KopfHandler]
+    inner: Mapping[str, str] = field(factory=dict)
 
     @property
     def decorators(self) -> frozenset[str]:
@@ -176,11 +181,12 @@ class Draft:
     @property
     def unwritten(self) -> Sequence[str]:
         """The functions that have to be written before the draft may take objects over."""
+        inner = [name for part in self.reconciled for name in part.inner.values()]
         parts = (
             *(*self.reconciled, *self.cleanups, *self.forgetting, *self.daemons, *self.refusing),
             *(*self.completing, *(part for part, _ in self.indexes.values())),
         )
-        return list(dict.fromkeys(part.name for part in parts)) or [self.reconciler]
+        return list(dict.fromkeys((*(part.name for part in parts), *inner))) or [self.reconciler]
 
     @property
     def left(self) -> Sequence[Part]:
@@ -287,14 +293,21 @@ def built_in_named(word: str) -> tuple[str, ResourceNames] | None:
 
 def _parts(handlers: Sequence[KopfHandler], names: Collection[str]) -> Iterator[Part]:
     taken = {*_TAKEN, *names}
-    for group in by_function(handlers):
-        plain_name = re.sub(r"\W+", "_", group[0].place.name.rpartition(".")[2]).strip("_") or "handler"
+
+    def named(text: str) -> str:
+        """A function's name that no other has."""
+        plain_name = re.sub(r"\W+", "_", text).strip("_") or "handler"
         name = plain_name if plain_name.isidentifier() and plain_name.isascii() else f"handler_{plain_name}"
         name = name if name.isascii() and name.isidentifier() else "handler"
-        candidates = [name, *(f"{name}_{number}" for number in range(2, len(handlers) + 3))]
+        candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
         free = next(one for one in candidates if one not in taken and not keyword.iskeyword(one))
         taken.add(free)
-        yield Part(free, group)
+        return free
+
+    for group in by_function(handlers):
+        name, facts = named(group[0].place.name.rpartition(".")[2]), group[0].facts
+        inner = {one: named(f"{name}_{one}") for one in (facts.subhandlers if facts else ())}
+        yield Part(name, group, inner)
 
 
 def settings_lines(operator: KopfOperator) -> Sequence[str]:

@@ -57,8 +57,7 @@ def _reconciler(draft: Draft, name: str) -> str:
         'the operator on kopf is taken over, and a manager does not start where there is one."""',
     ]
     for part in draft.reconciled:
-        head = f"async def {part.name}(ctx: Context[{kind}]) -> None:"
-        lines += _function(head, part, f'ctx.log.debug("to be written", part="{part.name}")')
+        lines += _reconciled(part, kind)
     lines += ["", "", f"async def {draft.reconciler}(ctx: Context[{kind}]) -> None:"]
     lines += ['    """Bring one object to its desired state."""']
     lines += [f"    await {part.name}(ctx)" for part in draft.reconciled]
@@ -82,6 +81,20 @@ def _reconciler(draft: Draft, name: str) -> str:
 def _import_of_kind(draft: Draft) -> str:
     module = "reconcile.kinds" if draft.domain else f"{draft.package}.{draft.module('models')}"
     return f"from {module} import {draft.kind}"
+
+
+def _reconciled(part: Part, kind: str) -> Iterator[str]:
+    """A function that the reconciler calls, and those for its sub-handlers before it."""
+    for handler, name in part.inner.items():
+        yield from ("", "", f"async def {name}(ctx: Context[{kind}]) -> None:")
+        text = f"On kopf: the sub-handler {handler} of {part.name}".replace("\\", "\\\\").replace('"', "'")
+        yield f'    """{text}."""'
+        yield f'    ctx.log.debug("to be written", part="{name}")'
+    head = f"async def {part.name}(ctx: Context[{kind}]) -> None:"
+    body = [f"await {name}(ctx)" for name in part.inner.values()]
+    if body:
+        body = ["# In each run; what may be done once only is a Step of reconcile.blocks.Steps.", *body]
+    yield from _function(head, part, *(body or [f'ctx.log.debug("to be written", part="{part.name}")']))
 
 
 def _own_imports(draft: Draft) -> Sequence[str]:

@@ -122,6 +122,8 @@ class BodyFacts:
     remembers: Sequence[str] = ()
     """Names of its module that it changes: the memory of one process."""
     sleeps: bool = False
+    subhandlers: Sequence[str] = ()
+    """The ids of the functions inside that are decorated with `@kopf.subhandler`, if they are literals."""
 
 
 @frozen

@@ -42,6 +42,7 @@ def facts_of(function: Any) -> BodyFacts | None:
         creates=list(reader.creates),
         remembers=list(reader.remembers),
         sleeps=reader.sleeps,
+        subhandlers=list(dict.fromkeys(reader.subhandlers(tree))),
     )
 
 
@@ -100,12 +101,23 @@ class _Reader:
             if isinstance(node, ast.Global):
                 self.remembers.update(dict.fromkeys(node.names))
 
+    def subhandlers(self, tree: ast.AST) -> Iterator[str]:
+        """The ids of the functions inside that are decorated as sub-handlers, in the order of their lines."""
+        found = (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS) and node is not tree)
+        for function in sorted(found, key=lambda node: node.lineno):
+            for decorator in function.decorator_list:
+                call = decorator if isinstance(decorator, ast.Call) else None
+                value = self._value(decorator if call is None else call.func)
+                if getattr(value, "__name__", "") == "subhandler" and _is_of_kopf(value):
+                    given = [one.value for one in (call.keywords if call else ()) if one.arg == "id"]
+                    if not given:
+                        yield function.name
+                    elif isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
+                        yield given[0].value
+
     def _name(self, node: ast.Name | ast.Attribute) -> None:
         value = self._value(node)
-        module = getattr(value, "__module__", None)
-        if isinstance(value, ModuleType) or not isinstance(module, str):
-            return
-        if module == "kopf" or module.startswith("kopf."):
+        if _is_of_kopf(value):
             name = getattr(value, "__name__", "")
             self.names.update({f"kopf.on.{name}" if name in _ON else f"kopf.{name}"} if name else ())
 
@@ -156,6 +168,14 @@ class _Reader:
                 self.patched[".".join(where[:2])] = None
             elif where[0] not in ("status", "metadata"):
                 self.patched[where[0]] = None
+
+
+def _is_of_kopf(value: object) -> bool:
+    """Whether a function or a class is kopf's."""
+    module = getattr(value, "__module__", None)
+    if isinstance(value, ModuleType) or not isinstance(module, str):
+        return False
+    return module == "kopf" or module.startswith("kopf.")
 
 
 def _patch_path(node: ast.expr) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -27,6 +28,22 @@ from tests.adoption.drafted_operators import DEFINITION, FLEET, HELD, MOVED, SIT
 from tests.commands.helpers import complaint
 
 ROOT = Path(__file__).parents[2]
+INNER = """
+import kopf
+from kopf import subhandler
+
+@kopf.on.create("sites")
+def outer(spec, **_):
+    @kopf.subhandler()
+    def first(**_): ...
+
+    @subhandler(id='se"c\\\\ond')
+    def other(**_): ...
+
+    for name in spec["items"]:
+        @kopf.subhandler(id=f"item-{name}")
+        def each(**_): ...
+"""
 NAMES = ResourceNames("example.com", ["v1"], "Site", "sites", "site")
 
 
@@ -100,6 +117,23 @@ def test_the_controller_follows_from_the_handlers(drafted: Path) -> None:
     assert controller.on_deleted is not None
     assert controller.background is not None
     assert [one.refuses is not None and one.defaults is not None for one in controller.admission] == [True]
+
+
+def test_each_sub_handler_has_a_function_that_its_handler_calls(drafted: Path) -> None:
+    module = importlib.import_module("sites_moved.reconciler")
+    assert "resize_part" in module.UNWRITTEN
+    assert module.resize_part.__doc__ == "On kopf: the sub-handler part of resize."
+    assert "await resize_part(ctx)" in inspect.getsource(module.resize)
+
+
+def test_sub_handlers_are_read_by_their_ids_as_far_as_those_are_literals(tmp_path: Path) -> None:
+    file = tmp_path / "inner.py"
+    file.write_text(INNER)
+    (handler,) = read_operator([str(file)], []).handlers
+    assert handler.facts is not None
+    assert handler.facts.subhandlers == ["first", 'se"c\\ond']
+    texts = modules_of([Draft("sites", "Site", read_operator([str(file)], []), NAMES)], "sites")
+    compile(texts["sites/reconciler.py"], "reconciler.py", "exec")
 
 
 def test_labels_that_all_handlers_ask_for_become_the_selector(drafted: Path) -> None:
