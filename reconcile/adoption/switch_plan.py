@@ -7,14 +7,14 @@ All state is in the cluster, so a switch that was killed after any write goes on
 2. The peers are frozen. They end the handlers that run and record them, and begin none. A creation that is
    to be retried stays half-way then: they are let go on, and frozen again when it is through.
 3. The Deployments are scaled to 0, and their pods end.
-4. The freeze is lifted: nobody is left for it.
+4. The freeze is lifted.
 """
 
 import datetime
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reconcile.adoption.audit import Audit, SeenDeployment, counted, judged
 from reconcile.adoption.tally import Sightings
@@ -45,8 +45,8 @@ class Seen:
     """What a cluster has at the time `now`, and what this process knows besides.
 
     `absent` are Deployments that were named and are not there, `ambiguous` those that share a name which was
-    given without a namespace. `waited` are the seconds since it began,
-    `frozen_for` those for which it has found all live operators frozen; 0 if they are not.
+    given without a namespace. `waited` are the seconds since it began, `frozen_for` those for which it has
+    found all live operators frozen; 0 if they are not.
     """
 
     audit: Audit
@@ -83,8 +83,15 @@ class Seen:
 
     @property
     def frozen(self) -> bool:
-        """Whether every operator that signs is frozen by an entry of ours, and there is one."""
-        return bool(self.live) and all(is_frozen(one, peer, self.now) for one, peer in self.live)
+        """Whether every operator that signs is frozen by the entry of a switch, and there is one."""
+        return bool(self.live) and all(is_frozen(*one, self.now, IDENTITY) for one in self.live)
+
+    @property
+    def frozen_by_manager(self) -> bool:
+        """Whether the entry of a manager has an operator pause, which only expires."""
+        return any(
+            is_frozen(evolve(one, peers=_without(one, IDENTITY)), peer, self.now) for one, peer in self.live
+        )
 
     @property
     def half_created(self) -> Sightings:
@@ -107,10 +114,14 @@ class Seen:
         return _together(*(one.under_way for one in tallies), *(one.deleting for one in tallies))
 
 
-def is_frozen(peering: Peering, operator: Peer, now: datetime.datetime) -> bool:
-    """Whether an entry of ours in the peering object has the operator pause."""
-    own = [peer for peer in peering.peers if peer.identity.startswith(OWN) and peer.is_alive(now)]
+def is_frozen(peering: Peering, operator: Peer, now: datetime.datetime, by: str = OWN) -> bool:
+    """Whether an entry of ours, whose identity begins with `by`, has the operator pause."""
+    own = [peer for peer in peering.peers if peer.identity.startswith(by) and peer.is_alive(now)]
     return any(peer.priority > operator.priority for peer in own)
+
+
+def _without(peering: Peering, identity: str) -> tuple[Peer, ...]:
+    return tuple(peer for peer in peering.peers if peer.identity != identity)
 
 
 @frozen
@@ -243,13 +254,13 @@ def _created(seen: Seen, terms: Terms) -> Step | None:
     if not seen.alive:
         what = f"half-way through its creation: {names_of(seen.creating)}"
         return Refuse(what, f"start the operator on kopf again, which finishes it; or {_FINISHED}")
+    if seen.frozen_by_manager:
+        what = f"half-way through its creation: {names_of(seen.creating)}"
+        return Refuse(what, f"a manager has frozen the operator on kopf, which would finish it: {_FINISHED}")
     if not seen.frozen:
         return Wait(f"kopf has finished the creation of {names_of(seen.creating)}", _NEVER)
     if not seen.half_created.count and seen.frozen_for < terms.drain:
         return Wait(f"handlers that run have ended: {names_of(seen.begun)}")
-    if not seen.signed:
-        what = f"half-way through its creation: {names_of(seen.creating)}"
-        return Refuse(what, f"a manager has frozen the operator on kopf, which would finish it: {_FINISHED}")
     return Thaw(seen.signed, f"kopf has to finish the creation of {names_of(seen.creating)}")
 
 
@@ -266,7 +277,8 @@ _NEVER: Final = (
 
 def _settled(seen: Seen, terms: Terms) -> Step | None:
     """What is under way is better done by the operator that began it, but may fail for ever."""
-    idle = not seen.alive or seen.frozen or seen.stopping or not seen.under_way.count
+    paused = seen.frozen or seen.frozen_by_manager
+    idle = not seen.alive or paused or seen.stopping or not seen.under_way.count
     if idle or seen.waited >= terms.patience:
         return None
     return Wait(f"kopf is through with {names_of(seen.under_way)}")
@@ -278,7 +290,7 @@ def _settled(seen: Seen, terms: Terms) -> Step | None:
 def _freeze(seen: Seen, terms: Terms) -> Step | None:
     if seen.stopping:
         return None
-    loose = [one for one, peer in seen.live if not is_frozen(one, peer, seen.now)]
+    loose = [one for one, peer in seen.live if not is_frozen(one, peer, seen.now, IDENTITY)]
     return Freeze(list(dict.fromkeys(loose))) if loose else None
 
 

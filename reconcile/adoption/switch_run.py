@@ -91,7 +91,9 @@ class Switch:
                 wait = FIRST_WAIT
                 while True:
                     try:
-                        step = plan.next_step(await self.look(), self.terms)
+                        seen = await self.look()
+                        await self._adopt(seen)
+                        step = plan.next_step(seen, self.terms)
                         if isinstance(step, plan.Finished):
                             return step
                         if self._is_new(step):
@@ -189,6 +191,12 @@ class Switch:
             case _:
                 return False
         return True
+
+    async def _adopt(self, seen: plan.Seen) -> None:
+        """Keep alive what an earlier process signed that was killed: it would expire unseen."""
+        for peering in seen.signed if seen.live else ():
+            if str(peering) not in self._signed:
+                await self._take(plan.Freeze([peering]))
 
     async def _remove(self, peerings: Sequence[Peering]) -> None:
         async with self._writing:

@@ -24,6 +24,9 @@ LIFETIME: Final = 600
 RENEWAL: Final = 60.0
 SETTLING: Final = 10.0
 """Seconds for handlers that run to end, and for operators on kopf to note the entry: none confirms it."""
+SHOWN: Final = 5
+IDENTITY: Final = 100
+"""Peers that are logged, and characters of their names: those who may write a peering object choose them."""
 
 _log = get_logger("reconcile")
 
@@ -44,8 +47,8 @@ class PredecessorFreeze:
             await self.signature.sign(one)
         frozen = [peer for one in new.values() for peer in one.operators(now)]
         if frozen:
-            names = [peer.identity for peer in frozen]
-            _log.info("froze the predecessor", peers=names, settling=SETTLING)
+            names = [peer.identity[:IDENTITY] for peer in frozen[:SHOWN]]
+            _log.info("froze the predecessor", peers=names, count=len(frozen), settling=SETTLING)
             await anyio.sleep(SETTLING)
         self._signed |= new
 

@@ -15,6 +15,7 @@ from reconcile import ObjectMeta
 from reconcile.adoption.adopted_kinds import AdoptedKind
 from reconcile.adoption.switch_plan import IDENTITY, Finished, Terms
 from reconcile.adoption.switch_run import LIFETIME, RENEWAL, Scope, Switch, SwitchStuck
+from reconcile.client.kopf_peerings import PeeringReading, Signature
 from reconcile.client.sender import Sender
 from reconcile.kinds import Deployment, Namespace
 from reconcile.testing import Fault, FaultyTransport, Refuse, When, simulate
@@ -249,6 +250,25 @@ def test_a_switch_that_is_interrupted_lets_the_operator_go_on_at_once() -> None:
             await make(town, "later")
             await anyio.sleep(2)
             assert "later" in town.operator.calls
+
+    simulate(run)
+
+
+def test_a_freeze_that_a_killed_process_left_is_kept_alive_by_the_next_one() -> None:
+    async def run() -> None:
+        town = Town(HANDLERS)
+        async with town.lives():
+            await anyio.sleep(5)
+            (peering,) = await PeeringReading(Sender(town.transport, town.clock), "default").peerings()
+            signature = Signature(Sender(town.transport, town.clock), town.clock, IDENTITY, LIFETIME)
+            await signature.sign(peering)
+            await anyio.sleep(LIFETIME - 5)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(switched, town, 600, evolve(SCOPE, deployments=()))
+                for _ in range(2 * LIFETIME):
+                    await anyio.sleep(1)
+                    assert town.operator.paused
+                tasks.cancel_scope.cancel()
 
     simulate(run)
 

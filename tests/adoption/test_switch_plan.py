@@ -93,7 +93,7 @@ def test_an_operator_is_stopped_only_while_no_creation_is_under_way_and_no_handl
     if not seen.stopping and terms.unfinished == "hold":
         assert not seen.creating.count
     if seen.live:
-        assert all(is_frozen(peering, peer, NOW) for peering, peer in seen.live)
+        assert all(is_frozen(peering, peer, NOW, IDENTITY) for peering, peer in seen.live)
         assert seen.frozen_for >= terms.drain
 
 
@@ -122,7 +122,7 @@ def test_a_freeze_is_for_live_operators_that_would_pause_and_do_not(seen: Seen, 
     if isinstance(step, Freeze):
         for peering in step.peerings:
             operators = peering.operators(NOW)
-            assert any(not is_frozen(peering, peer, NOW) for peer in operators)
+            assert any(not is_frozen(peering, peer, NOW, IDENTITY) for peer in operators)
             assert all(peer.priority < FREEZE_PRIORITY for peer in operators)
 
 
@@ -183,6 +183,8 @@ def test_what_a_manager_froze_half_way_needs_a_person_too() -> None:
     seen = alive(HALF)
     seen = evolve(seen, peerings=[evolve(seen.peerings[0], peers=(*seen.peerings[0].peers, own))])
     assert "a manager has frozen the operator on kopf" in refusal(next_step(seen, TERMS))
+    # Its entry only expires: what is to hold until the end is signed besides.
+    assert isinstance(next_step(evolve(seen, audit=alive(DONE).audit), TERMS), Freeze)
 
 
 def test_changes_and_deletions_are_waited_for_as_long_as_patience_lasts() -> None:
