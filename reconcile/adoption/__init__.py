@@ -8,7 +8,9 @@
 - `cluster_reading`, `tally`: what it left in a cluster; `audit`, `audit_text`: what stands against a switch.
 - `switch_plan`, `switch_run`: how that operator is stopped between its handlers.
 - `switch_release`: objects that it created by half; `switch_leftovers`: what is left afterwards.
-- `kopf_return`, `handing_back`: how objects go back to an operator on kopf.
+- `kopf_draft`, `kopf_draft_modules`: an operator to fill in.
+- `kopf_return`, `handing_back`: how objects go back to an operator on kopf; `own_operator`: whether the new
+  one still works on them.
 """
 
 __all__: list[str] = []

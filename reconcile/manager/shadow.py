@@ -12,7 +12,7 @@ from informers.apimachinery.json_pointers import pointer_steps
 from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import HttpRequest, PassingTransport
 from reconcile.client.diff import merged, value_differences
-from reconcile.client.redaction import redact_event
+from reconcile.client.redaction import copies_object, redact_event
 from reconcile.models.values import format_time
 
 REMEMBERED = 10_000
@@ -87,10 +87,10 @@ class ShadowTransport(PassingTransport):
 
 
 def _changes(path: str, before: Any, after: Any) -> list[str]:
-    """`spec.replicas: 3 -> 2` for each changed place; of Secrets the place alone."""
+    """`spec.replicas: 3 -> 2` for each changed place; of Secrets and of copies of objects the place alone."""
     hidden = "/secrets" in path
     return [
-        place if hidden else f"{place}: {_shown(old)} -> {_shown(new)}"
+        place if hidden or copies_object(place) else f"{place}: {_shown(old)} -> {_shown(new)}"
         for place, old, new in value_differences(before, after)
     ]
 

@@ -1,5 +1,6 @@
 """A draft that is not written to the end does not start where an object of kopf waits for it."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.manager.test_takeover import Played, played, stamp
 
 pytestmark = pytest.mark.rule("takeover-kopf")
 
-COPY = {"kopf.zalando.org/last-handled-configuration": "{}"}
+COPY = {"kopf.zalando.org/last-handled-configuration": '{"spec":{"token":"hunter2"}}'}
 
 
 @frozen
@@ -98,9 +99,16 @@ async def test_with_take_over_a_draft_starts_and_leaves_the_objects_of_kopf_alon
 
 
 @in_world(played)
-async def test_a_draft_in_shadow_starts_and_writes_nothing(here: Played) -> None:
+async def test_a_draft_in_shadow_starts_and_shows_its_writes_to_the_objects_of_kopf(
+    here: Played, caplog: pytest.LogCaptureFixture
+) -> None:
     await with_a_pod_of_kopf(here)
-    assert await refusal(here, stamps(), dry_run=True) == ""
+    with caplog.at_level(logging.INFO, "reconcile"):
+        assert await refusal(here, stamps(), dry_run=True) == ""
+    lines = [record.getMessage() for record in caplog.records]
+    assert any("pods/kept changes=['.metadata.labels: nothing -> " in line for line in lines)
+    assert any("last-handled-configuration" in line for line in lines)
+    assert not any("UnwrittenDraft" in line or "hunter2" in line for line in lines)
     assert here.writes == []
     assert await here.user.list(Event) == []
 
