@@ -75,8 +75,16 @@ class _TraceMetadata(msgspec.Struct, rename="camel"):
 class _PredecessorTrace(msgspec.Struct):
     metadata: _TraceMetadata
     spec: dict[str, Any] = {}
+    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _DeploymentStatus(msgspec.Struct, rename="camel"):
+    replicas: int | None = None
+    terminating_replicas: int | None = None
+    """Pods that are being deleted, which `replicas` does not count (KEP-3973, by default from 1.35 on)."""
+
+
+_decode_status = msgspec.json.Decoder(_DeploymentStatus | None).decode
 _decode_trace = msgspec.json.Decoder(_PredecessorTrace).decode
 
 
@@ -200,10 +208,15 @@ class PredecessorCheck:
         if not (predecessor.deployments or predecessor.images):
             return ""
         async for item in self._items("/apis/apps/v1/deployments", {}):
-            replicas = item.spec.get("replicas", 1)
             named = item.metadata.name in predecessor.deployments
-            if replicas and (named or _runs(item.spec, predecessor.images)):
-                return f"Deployment {item.metadata.namespace}/{item.metadata.name} has {replicas} replicas"
+            if not named and not _runs(item.spec, predecessor.images):
+                continue
+            place = f"Deployment {item.metadata.namespace}/{item.metadata.name}"
+            if replicas := item.spec.get("replicas", 1):
+                return f"{place} has {replicas} replicas"
+            status = _decode_status(item.status) or _DeploymentStatus()
+            if pods := (status.replicas or 0) + (status.terminating_replicas or 0):
+                return f"{place} has no replicas, and pods that have not ended: {pods}"
         return ""
 
     def _recent(self, time: datetime.datetime | None, seconds: float = RECENT_SECONDS) -> bool:

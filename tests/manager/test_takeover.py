@@ -166,6 +166,17 @@ async def test_a_deployment_counts_by_its_name_or_its_image(
 
 
 @pytest.mark.rule("takeover-predecessor")
+@pytest.mark.parametrize("status", [{"replicas": 2}, {"replicas": 0, "terminatingReplicas": 2}])
+@in_world(played)
+async def test_a_deployment_counts_until_its_last_pod_has_ended(here: Played, status: dict[str, int]) -> None:
+    made = await here.user.create(deployment("rival-operator", "some", 0))
+    await here.user.raw.merge(made, {"status": status}, guard={}, subresource="status")
+    assert "has no replicas, and pods that have not ended: 2" in await refusal(here)
+    await here.user.raw.merge(made, {"status": dict.fromkeys(status, 0)}, guard={}, subresource="status")
+    assert await refusal(here) == ""
+
+
+@pytest.mark.rule("takeover-predecessor")
 @in_world(played)
 async def test_take_over_starts_despite_an_active_predecessor(here: Played) -> None:
     await wrote_a_status(here, 0)
