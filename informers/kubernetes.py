@@ -18,14 +18,13 @@ from yarl import URL
 
 from informers.api_errors import OutcomeUnknown, TransportError, Unreachable
 from informers.cancellation import asked_to_end, cancel_requests
-from informers.credentials import Credentials, Proof, load, load_in_cluster
-from informers.kubeconfig import (
+from informers.cluster_connection import (
     ClusterConnection,
     ConfigurationProblem,
-    choose_context,
     find_kubeconfig,
     without_user,
 )
+from informers.credentials import Credentials, Proof
 from informers.transport import HttpRequest, Response, StreamingResponse, about_to_send
 
 # The part of a User-Agent before the slash is the field manager of writes that name none.
@@ -65,7 +64,13 @@ async def connect(
     """
     found = find_kubeconfig(kubeconfig, context, os.environ)
     if found == "in-cluster":
+        from informers.service_account import load_in_cluster
+
         return KubernetesTransport(*load_in_cluster())
+    # A pod needs no YAML, nor the library that loads what kubeconfigs name.
+    from informers.kubeconfig import choose_context
+    from informers.kubeconfig_credentials import load
+
     chosen = choose_context(found, context)
     credentials = await load(chosen.paths, chosen.connection.context)
     return KubernetesTransport(chosen.connection, credentials)

@@ -8,7 +8,7 @@ import anyio
 from attrs import asdict, frozen
 
 from informers import ApiError, NotFound, SystemClock
-from informers.kubeconfig import ConfigurationProblem
+from informers.cluster_connection import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.client.sender import Sender, json_object
 from reconcile.commands.problems import Problem

@@ -11,7 +11,7 @@ from attrs import frozen
 from click.core import ParameterSource
 
 from informers import MalformedAnswer, SystemClock, Transport
-from informers.kubeconfig import ConfigurationProblem
+from informers.cluster_connection import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.commands.completions import modules
 from reconcile.commands.debug_client import DebugClient, manager_options

@@ -16,7 +16,7 @@ import click
 from attrs import define, field, frozen
 
 from informers import ApiError, SystemClock
-from informers.kubeconfig import ConfigurationProblem
+from informers.cluster_connection import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.log_lines import LEVELS, LineSplitter, LogFilter, LogLine, is_about, moment_of, parsed

@@ -24,10 +24,11 @@ from informers import (
     error_from_response,
     get_logger,
 )
-from informers.credentials import load_in_cluster
+from informers.cluster_connection import ClusterConnection, ConfigurationProblem, find_kubeconfig
 from informers.discovery import Discovery, UnknownKind
-from informers.kubeconfig import ClusterConnection, ConfigurationProblem, choose_context, find_kubeconfig
+from informers.kubeconfig import choose_context
 from informers.kubernetes import KubernetesTransport, connect
+from informers.service_account import find_pod_connection
 from reconcile.commands.completions import targets as completed_targets
 from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import ManagerEnded, Problem
@@ -138,7 +139,7 @@ def choose_connection(options: ConnectionOptions, manager: Manager) -> ClusterCo
 def _find_connection(options: ConnectionOptions) -> ClusterConnection:
     kubeconfig = find_kubeconfig(options.kubeconfig, options.context, os.environ)
     if kubeconfig == "in-cluster":
-        return load_in_cluster()[0]
+        return find_pod_connection()
     return choose_context(kubeconfig, options.context).connection
 
 

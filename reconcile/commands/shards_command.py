@@ -11,7 +11,7 @@ from attrs import asdict, evolve, frozen
 
 from informers import ApiError, HttpRequest, Key, StaleVersion, SystemClock, error_from_response
 from informers.api_errors import parsed
-from informers.kubeconfig import ConfigurationProblem
+from informers.cluster_connection import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.client.buckets import BUCKET_LABEL
 from reconcile.client.client import Client

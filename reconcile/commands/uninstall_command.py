@@ -10,7 +10,7 @@ import click
 from attrs import frozen
 
 from informers import ApiError, Transport
-from informers.kubeconfig import ConfigurationProblem
+from informers.cluster_connection import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import Problem

@@ -35,7 +35,10 @@ class Content:
 
 @contextmanager
 def serving(make: Callable[..., Content], *arguments: Any, tls: bool = False) -> Iterator[tuple[str, str]]:
-    """Serve what `make(*arguments)` returns, which is called in the new process; URL and kubeconfig."""
+    """Serve what `make(*arguments)` returns, which is called in the new process; URL and kubeconfig.
+
+    Over TLS, the kubeconfig's folder is also that of a pod's account.
+    """
     context = multiprocessing.get_context("spawn")
     ready: Any = context.Queue()
     process = context.Process(target=_serve, args=(make, arguments, tls, ready), daemon=True)
@@ -46,6 +49,8 @@ def serving(make: Callable[..., Content], *arguments: Any, tls: bool = False) ->
         with tempfile.TemporaryDirectory() as directory:
             kubeconfig = Path(directory, "kubeconfig")
             write_kubeconfig(kubeconfig, url, ca_pem, None)
+            for name, text in {"ca.crt": ca_pem or b"", "token": b"token", "namespace": b"default"}.items():
+                kubeconfig.with_name(name).write_bytes(text)
             yield url, str(kubeconfig)
     finally:
         process.terminate()

@@ -1,16 +1,16 @@
-"""What the benches share: a measurement in a process of its own, the best of several rounds, memory."""
+"""What the benches share: a measurement in a process of its own, the best of several rounds."""
 
 import asyncio
 import importlib
 import inspect
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from tests.bench._memory import resident as resident
 
 Figures = dict[str, float]
 
@@ -35,11 +35,6 @@ def best_us(call: Callable[[], Any], times: int = 1, *, rounds: int = 3) -> floa
         return time.process_time() - before
 
     return min(once() for _ in range(rounds)) / times * 1e6
-
-
-def resident() -> int:
-    """Bytes of memory that this process has."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

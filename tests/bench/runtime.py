@@ -14,6 +14,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -24,6 +25,7 @@ from informers import HttpRequest, Informer, SystemClock, Transport
 from informers.kubernetes import connect
 from reconcile import Context, Controller, Manager, Object, kind_of, resource
 from reconcile.embedded import ApiServer
+from tests.bench import _start
 from tests.bench import informers as objects
 from tests.bench._byte_server import SENT_AT, Content, serving
 from tests.bench._harness import Figures, measured
@@ -253,6 +255,8 @@ async def kopf(url: str) -> Figures:
 
 
 def figures() -> Figures:
+    with serving(content, 0, False, tls=True) as (url, kubeconfig):
+        empty = _start.figures(Path(kubeconfig).parent, url)
     with serving(content, PACED, True) as (_, kubeconfig):
         late = measured(__name__, "latency", kubeconfig)
     more = measured(__name__, "overhead")
@@ -261,7 +265,7 @@ def figures() -> Figures:
         for _ in range(ROUNDS):
             mine.append(KEYS / measured(__name__, "ours", kubeconfig)["cpu"])
             theirs.append(KEYS / measured(__name__, "kopf", url)["cpu"])
-    return {
+    return empty | {
         "runtime.reconcile_overhead_us": more["us"],
         "runtime.reconcile_overhead_reading_us": more["reading_us"],
         "runtime.event_to_reconcile_p50_ms": late["p50"],

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from informers.credentials import load
 from informers.kubeconfig import choose_context
+from informers.kubeconfig_credentials import load
 from informers.kubernetes import KubernetesTransport, Timeouts
 from reconcile import Context, Controller, Intent, LeaderElection, Object, ObjectMeta, resource
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector

@@ -10,8 +10,8 @@ import pytest
 from attrs import define, evolve
 
 from informers import ApiError, HttpRequest, Key, Response
-from informers.credentials import load
 from informers.kubeconfig import choose_context
+from informers.kubeconfig_credentials import load
 from informers.kubernetes import KubernetesTransport, Timeouts
 from reconcile.embedded import ApiServer, User
 from reconcile.embedded.http import serve

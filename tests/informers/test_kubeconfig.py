@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from informers.kubeconfig import ConfigurationProblem, choose_context, find_kubeconfig, is_loopback_url
+from informers.cluster_connection import ConfigurationProblem, find_kubeconfig, is_loopback_url
+from informers.kubeconfig import choose_context
 
 Write = Callable[..., Path]
 

@@ -22,11 +22,11 @@ import informers.exec_plugin
 import informers.kubernetes
 from informers import HttpRequest
 from informers.api_errors import TransportError, Unreachable
-from informers.kubeconfig import ConfigurationProblem
-from informers.kubernetes import KubernetesTransport, connect
+from informers.cluster_connection import ConfigurationProblem
+from informers.kubernetes import KubernetesTransport
 from tests.helpers.tasks import beside
 from tests.informers.conftest import Connect
-from tests.informers.http_peer import Get, Peer, Seen, always, both_ways, get, get_as_stream, reply, serving
+from tests.informers.http_peer import Get, Seen, always, both_ways, get, get_as_stream, reply, serving
 
 
 def server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContext:
@@ -282,33 +282,6 @@ async def test_https_to_an_http_server_is_reported_as_such(connecting: Connect) 
             await get(transport)
 
 
-async def connect_in_pod(
-    peer: Peer, authority: trustme.CA, account: Path, monkeypatch: pytest.MonkeyPatch
-) -> KubernetesTransport:
-    """A transport to that peer by a service account, whose files are in `account`."""
-    authority.cert_pem.write_to_path(str(account / "ca.crt"))
-    (account / "token").write_text("old\n")
-    (account / "namespace").write_text("web\n")
-    monkeypatch.setattr(informers.credentials, "SERVICE_ACCOUNT", account)
-    monkeypatch.setattr(informers.kubernetes, "find_kubeconfig", lambda *_: "in-cluster")
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(peer.port))
-    return await connect()
-
-
-async def test_a_pod_uses_its_service_account_and_its_renewed_token(
-    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with serving(by_token(lambda: "new"), server_tls(authority)) as peer:
-        transport = await connect_in_pod(peer, authority, tmp_path, monkeypatch)
-        assert (transport.connection.context, transport.connection.namespace) == ("in-cluster", "web")
-        assert transport.server == f"https://127.0.0.1:{peer.port}"
-        (tmp_path / "token").write_text("new\n")
-        assert (await get(transport)).status == 200
-        await transport.aclose()
-    assert [seen.headers["authorization"] for seen in peer.seen] == ["Bearer old", "Bearer new"]
-
-
 # --- plugins that hang, and what is left behind -----------------------------------------------------
 
 
@@ -460,19 +433,3 @@ async def test_a_proxy_of_an_unknown_kind_is_refused_without_its_password(connec
     with pytest.raises(ConfigurationProblem, match=problem) as caught:
         await connecting(1, cluster={"proxy-url": "socks5://user:hunter2@proxy:1"})
     assert "hunter2" not in str(caught.value)
-
-
-async def test_a_pod_reloads_a_rotated_authority(
-    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
-    other = trustme.CA()
-    async with serving(always(reply()), server_tls(other)) as peer:
-        transport = await connect_in_pod(peer, authority, tmp_path, monkeypatch)
-        with pytest.raises(Unreachable, match="not to be trusted"):
-            await get(transport)
-        other.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-        assert (await get(transport)).status == 200
-        (tmp_path / "ca.crt").unlink()  # while it is replaced
-        assert (await get(transport)).status == 200
-        await transport.aclose()
