@@ -33,6 +33,7 @@ class ObjectApplies:
         core.run.note_desired(resource, obj.key, "", body)
         if not obj.name:
             self._decide_on_certain_state(resource)
+        await self._know_owner(obj)
         return (await self.writes.send_object("POST", resource, obj.key, body))[0]
 
     async def apply(self, obj: Object, force: bool, unforced: Collection[str], subresource: str) -> Snapshot:
@@ -48,6 +49,8 @@ class ObjectApplies:
         if stored is not None:
             core.run.note_kept(resource, obj.key)
             return stored
+        if core.cached(resource, obj.key) is None:
+            await self._know_owner(obj)
         if core.former_updaters and not subresource and not core.dry_run:
             await self._absorb(place)
         written = await self._apply(place, body, force, unforced)
@@ -69,6 +72,28 @@ class ObjectApplies:
             why = f"the cache of {resource} may be behind a predecessor's: decide again once it has caught up"
             raise StaleVersion(409, "Conflict", why)
         core.freshness.note_certain(resource)
+
+    async def _know_owner(self, child: Object) -> None:
+        """Before a child is made in a run that the end of another has woken: is the owner still there?
+
+        Children are deleted after or with their owner. But no two watches are in step, so the end of the
+        children may be known first, and they would be made again for an owner that is no more. Raises
+        StaleVersion where the server has it no longer, or deletes it.
+        """
+        core, record = self.core, self.core.run
+        owner, resource = record.primary, record.primary_resource
+        if core.cache is None or core.dry_run or owner is None or resource is None or owner.terminating:
+            return
+        if record.owner_is_there or all(of.uid != owner.uid for of in child.metadata.owner_references):
+            return
+        # Of whatever kind: the end of the one that is missing may have come after the run began.
+        if not any(cause.verb == "deleted" and cause.resource != resource for cause in record.causes):
+            return
+        stored = await self.reads.read(resource, owner.key)
+        if stored is None or stored.uid != owner.uid or stored.terminating:
+            core.journal.doubt(resource, owner.key)  # the next run waits until the cache shows it
+            raise StaleVersion(409, "Conflict", f"{resource} {str(owner.key)!r} is deleted: decide again")
+        record.owner_is_there = True
 
     # --- what need not be sent ------------------------------------------------------------------
 

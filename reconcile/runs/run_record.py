@@ -29,6 +29,8 @@ class RunRecord(WriteObserver):
     """The object that the run is for, as it was when the run began."""
     primary_resource: APIResource | None = field(default=None, init=False)
     """The resource of that object."""
+    owner_is_there: bool = field(default=False, init=False)
+    """Whether the server was asked for that object, and still had it."""
     tenure: Tenure | None = field(default=None, init=False)
     """What the run may write under; None where objects are not shared among replicas."""
     _kept: dict[ObjectRef, Snapshot | None] = field(factory=dict, init=False)

@@ -219,7 +219,7 @@ class StormGuard:
     async def _cache_was_behind(self, primary: Snapshot) -> bool:
         """Whether the key repeats itself as a stalled watch shows the past; then the cache is current now.
 
-        A run for an object that is gone makes children, which the garbage collector deletes each time.
+        A run for an object that is gone makes what another controller deletes each time.
         """
         key = primary.key
         informer = core_of(self.client).informer(self.resource, key.namespace)
