@@ -15,7 +15,8 @@ from reconcile.kinds import Deployment, Pod, Service
 from reconcile.testing import ListeningServer, ManagerRunner, eventually
 from tests.helpers.kopf_process import kopf
 
-MANIFESTS = Path(__file__).parents[2] / "docs" / "examples" / "dask" / "manifests"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "dask"
+MANIFESTS = EXAMPLE / "manifests"
 KINDS: tuple[type[Object], ...] = (DaskCluster, DaskWorkerGroup, DaskJob, DaskAutoscaler)
 CHILDREN: tuple[type[Object], ...] = (Deployment, Service, Pod)
 PATIENCE = 40.0
@@ -88,3 +89,13 @@ async def test_what_users_have_under_kopf_is_taken_over_by_the_port(
             assert [one.name for one in await client.list(Pod, where)] == ["simple-job-runner"]
             await client.delete(await client.get(DaskCluster, "simple", where))
             await eventually(only_the_runner, within=PATIENCE)
+
+
+def test_the_page_of_the_example_says_how_many_lines_it_has() -> None:
+    files = [
+        file
+        for file in EXAMPLE.glob("*.py")
+        if not file.name.startswith("test_") and file.stem != "dask_world"
+    ]
+    lines = sum(len(file.read_text().splitlines()) for file in files)
+    assert f" in {lines} lines;" in (EXAMPLE / "README.md").read_text()

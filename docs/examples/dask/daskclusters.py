@@ -121,8 +121,10 @@ def default_group_of(cluster: str) -> str:
 
 
 def port_of(cluster: DaskCluster, name: str, usual: int) -> int:
+    """The port of that name; the usual one for what is not a number, which would lead to another host."""
     ports = cluster.spec.scheduler.service.get("ports") or ()
-    return next((port["port"] for port in ports if port.get("name") == name), usual)
+    found = next((port.get("port") for port in ports if port.get("name") == name), usual)
+    return found if isinstance(found, int) else usual
 
 
 def address_of(cluster: DaskCluster) -> str:
@@ -228,15 +230,6 @@ def with_environment(pod: Manifest, environment: Mapping[str, str]) -> dict[str,
 # --- what keeps it ----------------------------------------------------------------------------------
 
 
-async def is_gone(ctx: Context[T]) -> bool:
-    """Whether the server no longer has the object, or deletes it.
-
-    A child that is missing may have been deleted with it, and the news of that can be the first to come.
-    """
-    found = await ctx.client.find(type(ctx.object), ctx.object.name, ctx.object.namespace, live=True)
-    return found is None or found.uid != ctx.object.uid or found.terminating
-
-
 async def is_ready(ctx: Context[T], cluster: DaskCluster) -> bool:
     """Whether the cluster has a scheduler that can be asked."""
     found = await ctx.client.find(Deployment, scheduler_of(cluster.name), cluster.namespace)
@@ -283,10 +276,8 @@ class Clusters:
 
     async def keep(self, ctx: Context[DaskCluster]) -> Result | None:
         cluster, made = ctx.object, group_for(ctx.object)
-        schedulers, services = await ctx.owned(Deployment), await ctx.owned(Service)
+        schedulers = await ctx.owned(Deployment)
         has_group = any(one.name == made.name for one in await ctx.owned(DaskWorkerGroup))
-        if not (schedulers and services and has_group) and await is_gone(ctx):
-            return None
         if not schedulers:
             await ctx.create(scheduler_for(cluster))  # and never changed: its restart would lose all work
         await ctx.apply(service_for(cluster), adopt=False)
@@ -330,8 +321,6 @@ class Groups:
         await join_cluster(ctx, cluster)
         workers = ReplicaGroup(group.spec.worker.replicas)
         plan = workers.plan([as_host(one) for one in await ctx.owned(Deployment)], ctx.clock.now())
-        if plan.create and await is_gone(ctx):
-            return None
         if plan.delete:
             await self._retire(ctx, cluster, [removal.host.name for removal in plan.delete])
         return await carry_out_group(

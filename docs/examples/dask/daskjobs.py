@@ -13,7 +13,6 @@ from daskclusters import (
     Manifest,
     Names,
     address_of,
-    is_gone,
     names_for,
     with_environment,
 )
@@ -96,8 +95,6 @@ async def keep_job(ctx: Context[DaskJob]) -> Result | None:
     if status.job_runner_pod_name or status.job_status == "Running":
         return await without_runner(ctx, status.job_runner_pod_name or runner_of(job.name))
     ctx.status(job_status=status.job_status or "JobCreated")
-    if await is_gone(ctx):
-        return None
     if cluster is None:
         cluster = await ctx.create(cluster_for(job))
     ctx.status(job_status="ClusterCreated", cluster_name=cluster.name)

@@ -33,6 +33,7 @@ from daskclusters import (
     Names,
     Scheduler,
     Workers,
+    dashboard_of,
     dask_clusters,
     scheduler_for,
     service_for,
@@ -109,6 +110,12 @@ async def test_names_are_passed_on_from_the_cluster_over_its_parts_and_reserved_
         assert (template.labels["team"], template.labels["top"]) == ("workers", "yes")
         assert template.labels[PART] == "worker"
         assert template.annotations == {"hello": "world", "note": "w"}
+
+
+def test_a_port_that_is_no_number_leads_to_no_other_host() -> None:
+    service = {"ports": [{"name": "http-dashboard", "port": "80@metadata.internal"}]}
+    spec = evolve(SIMPLE.spec, scheduler=evolve(SIMPLE.spec.scheduler, service=service))
+    assert dashboard_of(SIMPLE.replace(spec=spec)) == "http://simple-scheduler.default.svc:8787"
 
 
 async def test_a_variable_that_a_container_sets_itself_is_left_alone() -> None:
@@ -213,26 +220,42 @@ async def test_a_deployment_of_others_with_the_name_of_a_scheduler_is_left_alone
 AS_JSON: type[Unstructured] = unstructured_kind("kubernetes.dask.org/v1", "DaskCluster")
 
 
-async def as_kopf_left() -> FakeClient:
-    """A cluster that people scaled from 2 to 3 workers, as the original left it."""
+async def as_kopf_left(created: int = 6) -> FakeClient:
+    """A cluster that people scaled from 2 to 3 workers, as the original left it after so many creations."""
     client = a_cluster()
-    status = evolve(SIMPLE.status, phase="Running")
+    status = evolve(SIMPLE.status, phase="Running" if created > 2 else "Created")
     finalizer, annotations = f"{KOPF}KopfFinalizerMarker", {HANDLED: "{}"}
     client.add(SIMPLE.replace(status=status).with_metadata(finalizers=(finalizer,), annotations=annotations))
     cluster = await client.get(DaskCluster, "simple", "default")
-    spec = DaskWorkerGroupSpec("simple", Workers(pod("worker"), 3))
-    named = DaskWorkerGroup(metadata=ObjectMeta("simple-default", "default"), spec=spec)
-    client.add(with_owner(named.with_metadata(annotations=annotations), cluster, controller=True))
-    group = await client.get(DaskWorkerGroup, "simple-default", "default")
-    made: list[tuple[dict[str, Any], Object]] = [
-        (scheduler_for(SIMPLE), cluster),
-        (service_for(SIMPLE), cluster),
-    ]
-    made += [(worker_for(SIMPLE, group, f"{number}f6c670fba"), group) for number in range(3)]
-    for manifest, owner in made:
+
+    async def add(manifest: dict[str, Any], owner: Object) -> None:
         child = await client.raw.unstructured(manifest)
         client.add(with_owner(child.with_metadata(namespace="default"), owner, controller=True))
+
+    for manifest in [scheduler_for(SIMPLE), service_for(SIMPLE)][:created]:
+        await add(manifest, cluster)
+    if created > 2:
+        spec = DaskWorkerGroupSpec("simple", Workers(pod("worker"), 3))
+        named = DaskWorkerGroup(metadata=ObjectMeta("simple-default", "default"), spec=spec)
+        client.add(with_owner(named.with_metadata(annotations=annotations), cluster, controller=True))
+        group = await client.get(DaskWorkerGroup, "simple-default", "default")
+        for number in range(created - 3):
+            await add(worker_for(SIMPLE, group, f"{number}f6c670fba"), group)
     return client
+
+
+@pytest.mark.parametrize("created", range(6))
+async def test_what_the_original_has_made_by_half_is_completed_and_what_is_there_is_kept(
+    created: int,
+) -> None:
+    client = await as_kopf_left(created)
+    before = {one.uid: one.metadata.generation for one in await client.list(Deployment)}
+    await run_both(client)
+    after = {one.uid: one.metadata.generation for one in await client.list(Deployment)}
+    assert before.items() <= after.items()
+    assert len(after) == 1 + (3 if created > 2 else 2)
+    assert [one.name for one in await client.list(Service)] == ["simple-scheduler"]
+    assert await run_both(client) == []
 
 
 async def test_what_the_original_made_is_taken_over_and_no_pod_is_restarted() -> None:
