@@ -5,7 +5,9 @@ Objects of one resource are alike. For costs and savings see docs/explanation/ca
 
 import threading
 import zlib
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import define, field
 
@@ -24,11 +26,12 @@ class Codec(Protocol):
 
 
 def codec() -> Codec:
-    """A codec for one store: zstd where the extra `zstd` is installed, zlib elsewhere."""
-    try:
+    """A codec for one store: of the extra `zstd`, else the standard library's zstd (3.14), else zlib."""
+    with suppress(ImportError):
         return ZstdCodec()
-    except ImportError:
-        return ZlibCodec()
+    with suppress(ImportError):
+        return StandardZstdCodec()
+    return ZlibCodec()
 
 
 @define(eq=False)
@@ -73,3 +76,30 @@ class ZstdCodec(Codec):
         self._packer = self._zstd.ZstdCompressor(dict_data=known)
         self._unpacker = self._zstd.ZstdDecompressor(dict_data=known)
         return self._packer
+
+
+class StandardZstdCodec(Codec):
+    """zstd of the standard library: as small, and slower to read, since it makes a context for each body.
+
+    `library` is `compression.zstd`, or a module like it. Raises ImportError before Python 3.14, and
+    where Python was built without zstd.
+    """
+
+    def __init__(self, library: Any = None) -> None:
+        self._zstd = import_module("compression.zstd") if library is None else library
+        # A packer serves one thread at a time.
+        self._lock = threading.Lock()
+        self._known: Any = None
+        self._packer: Any = None
+
+    def pack(self, body: bytes) -> bytes:
+        with self._lock:
+            if self._packer is None:
+                self._known = self._zstd.ZstdDict(body, is_raw=True)
+                self._packer = self._zstd.ZstdCompressor(level=1, zstd_dict=self._known.as_digested_dict)
+            packed: bytes = self._packer.compress(body, self._zstd.ZstdCompressor.FLUSH_FRAME)
+            return packed
+
+    def unpack(self, packed: bytes) -> bytes:
+        body: bytes = self._zstd.decompress(packed, zstd_dict=self._known)
+        return body

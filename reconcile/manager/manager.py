@@ -18,6 +18,7 @@ from reconcile.controller.run_history import RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.manager.assembly import Assembly
 from reconcile.manager.ending_namespace import LET_GO_SECONDS, held_in, home_of, let_go
+from reconcile.manager.interpreter import collects_in_increments
 from reconcile.manager.lifecycle import Lifecycle
 from reconcile.manager.managed_clusters import ClusterSet
 from reconcile.manager.option_checks import check_options, check_reach, check_server, check_unique_names
@@ -255,6 +256,10 @@ class Manager(Lifecycle):
                 self.configure()
             if self._log.isEnabledFor(INFO):
                 self._log.info("configuration", **shown(self.options))
+            if collects_in_increments():
+                self._log.warning(
+                    "the garbage collector of this Python lets memory grow", use="3.14.5 or later, or 3.13"
+                )
             with anyio.CancelScope() as starting:
                 self._set_stop_action(starting.cancel)
                 # The pages come first and go last: probes are answered while all else starts and stops.

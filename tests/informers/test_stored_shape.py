@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import APIResource, InformerOptions, Snapshot
-from informers.compression import Codec, ZlibCodec, ZstdCodec, codec
+from informers.compression import Codec, StandardZstdCodec, ZlibCodec, ZstdCodec, codec
 from informers.stored_shape import StoredShape, without_managed_fields
+from tests.helpers.standard_zstd import standard_zstd
 
 SITES = APIResource("example.com", "v1", "Site", "sites")
 MANAGED = {"manager": "m", "fieldsV1": {"f:spec": {".": {}}}}
@@ -71,17 +73,21 @@ def test_managed_fields_are_cut_out_where_possible(body: bytes, kept: bytes) -> 
     assert StoredShape().keep(body, b"") == body
 
 
-@pytest.mark.parametrize("made", [ZlibCodec, ZstdCodec])
+CODECS = [ZlibCodec, ZstdCodec, lambda: StandardZstdCodec(standard_zstd())]
+
+
+@pytest.mark.parametrize("made", CODECS)
 @given(values=st.lists(VALUES, min_size=1, max_size=5))
-def test_compressed_content_is_restored_exactly(made: type[Codec], values: list[Any]) -> None:
+def test_compressed_content_is_restored_exactly(made: Callable[[], Codec], values: list[Any]) -> None:
     codec = made()
     bodies = [encode({"metadata": {"name": "a"}, "spec": value}) for value in values]
     packed = [codec.pack(body) for body in bodies]
     assert [codec.unpack(one) for one in packed] == bodies
 
 
-def test_bodies_can_be_read_in_several_threads_at_once() -> None:
-    codec = ZstdCodec()
+@pytest.mark.parametrize("made", CODECS)
+def test_bodies_can_be_read_in_several_threads_at_once(made: Callable[[], Codec]) -> None:
+    codec = made()
     bodies = [encode({"metadata": {"name": str(number)}, "spec": "x" * number}) for number in range(200)]
     packed = [codec.pack(body) for body in bodies]
     with ThreadPoolExecutor(8) as pool:
@@ -89,14 +95,20 @@ def test_bodies_can_be_read_in_several_threads_at_once() -> None:
         assert all(one == bodies for one in read)
 
 
-def test_zstd_is_used_where_it_is_installed_and_zlib_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_zstd_goes_before_the_standard_librarys_and_that_before_zlib(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    standard = standard_zstd()
     assert isinstance(codec(), ZstdCodec)
     monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setitem(sys.modules, "compression.zstd", standard)
+    assert isinstance(codec(), StandardZstdCodec)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
     assert isinstance(codec(), ZlibCodec)
 
 
-@pytest.mark.parametrize("made", [ZlibCodec, ZstdCodec])
-def test_a_compressed_snapshot_reads_like_any_other_and_takes_less_memory(made: type[Codec]) -> None:
+@pytest.mark.parametrize("made", CODECS)
+def test_a_compressed_snapshot_reads_like_any_other_and_takes_less_memory(made: Callable[[], Codec]) -> None:
     settings = {f"setting-{number}": "always the same" for number in range(50)}
     body = encode({"metadata": {"name": "a", "resourceVersion": "1", "labels": {"x": "y"}}, "spec": settings})
     shape = StoredShape(codec=made())
