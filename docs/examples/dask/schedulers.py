@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import aiohttp
 from attrs import frozen
@@ -101,4 +101,4 @@ def _value_of(answer: Any, name: str) -> Any:
     """The value of that name. Raises SchedulerFailed where there is none."""
     if not isinstance(answer, dict) or name not in answer:
         raise SchedulerFailed(f"an answer without {name!r}")
-    return answer[name]
+    return cast(dict[str, Any], answer)[name]

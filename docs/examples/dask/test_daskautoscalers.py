@@ -1,6 +1,6 @@
 """Autoscalers: the manifest of users, when workers may go, schedulers that do not answer, and every fault."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -145,7 +145,7 @@ class UnequalSchedulers(FakeSchedulers):
 @asynccontextmanager
 async def running(
     cluster: VirtualCluster, manager: ManagerRunner, schedulers: FakeSchedulers, *names: str
-) -> AsyncIterator[None]:
+) -> AsyncGenerator[None, None]:
     for definition in DEFINITIONS:
         cluster.client.add(definition)
     for name in names:

@@ -239,6 +239,10 @@ def all_three(schedulers: FakeSchedulers) -> list[Controller[Any]]:
     return [dask_jobs, dask_clusters(schedulers), worker_groups(schedulers)]
 
 
+def jobs_alone(_: FakeSchedulers) -> list[Controller[Any]]:
+    return [dask_jobs]
+
+
 def scenario(*steps: Any) -> Scenario:
     return Scenario(
         controllers=all_three,
@@ -263,5 +267,5 @@ def test_a_job_survives_every_order_of_what_happens_with_a_crash() -> None:
     made = Edit((DaskCluster, "default/fit"), running)
     runner = Pod, "default/fit-runner"
     steps = Apply(job), made, Edit(runner, running, "status"), Edit(runner, ended, "status")
-    alone = evolve(scenario(*steps), controllers=lambda _: [dask_jobs], nodes=None, workloads=False)
+    alone = evolve(scenario(*steps), controllers=jobs_alone, nodes=None, workloads=False)
     print(explore(evolve(alone, invariants=[no_runner_is_started_twice]), objects=2))

@@ -1,6 +1,6 @@
 """Idle clusters: they go after their time, by the word of their scheduler and of nothing else."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.simulated(limit_seconds=7200)
 @asynccontextmanager
 async def running(
     cluster: VirtualCluster, manager: ManagerRunner, schedulers: FakeSchedulers, of: DaskCluster = BRIEF
-) -> AsyncIterator[FakeClient]:
+) -> AsyncGenerator[FakeClient, None]:
     client = cluster.client
     if await client.find(Deployment, "simple-scheduler", "default") is None:
         for definition in DEFINITIONS:

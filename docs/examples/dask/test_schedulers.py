@@ -1,6 +1,6 @@
 """What is asked of a scheduler over HTTP, and that no answer of one, or none, ends as a number."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ TARGET, COUNTS, IDLE = "/api/v1/adaptive_target", "/json/counts.json", "/api/v1/
 
 
 @asynccontextmanager
-async def a_scheduler(answers: Mapping[str, Any]) -> AsyncIterator[str]:
+async def a_scheduler(answers: Mapping[str, Any]) -> AsyncGenerator[str, None]:
     """The address of a scheduler that serves these answers; a text is sent as it is."""
     application = web.Application()
     for path, answer in answers.items():
@@ -72,7 +72,8 @@ async def test_an_answer_that_is_no_number_of_workers_is_a_failure(answer: Any) 
 
 
 async def test_a_scheduler_that_redirects_or_fails_is_not_followed_nor_asked_for_its_counts() -> None:
-    application, asked = web.Application(), []
+    application = web.Application()
+    asked: list[str] = []
 
     async def elsewhere(request: web.Request) -> web.Response:
         asked.append(request.path)
