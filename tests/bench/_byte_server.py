@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,8 @@ SENT_AT = b"SENT-AT"
 class Content:
     """What a server sends: `first` to each streaming list, `listed` to any other request without a document.
 
-    A GET of /changes sends all `changes` to each watch: `per_second` of them, or at once.
+    A GET of /changes sends all `changes` to each watch: `per_second` of them, or at once. Each byte that
+    comes in through `Steps` sends one of them.
     """
 
     first: bytes
@@ -31,6 +33,21 @@ class Content:
     listed: bytes = b"{}"
     documents: Mapping[str, bytes] = field(factory=dict)
     per_second: float = float("inf")
+
+
+class Steps:
+    """Asks a server for the next change, from a process that has its kubeconfig, by one send on a socket."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.connect(str(_steps_in(Path(kubeconfig).parent)))
+
+    def next(self) -> None:
+        self._socket.send(b".")
+
+
+def _steps_in(directory: Path) -> Path:
+    return directory / "steps"
 
 
 @contextmanager
@@ -41,24 +58,29 @@ def serving(make: Callable[..., Content], *arguments: Any, tls: bool = False) ->
     """
     context = multiprocessing.get_context("spawn")
     ready: Any = context.Queue()
-    process = context.Process(target=_serve, args=(make, arguments, tls, ready), daemon=True)
-    process.start()
-    try:
-        port, ca_pem = ready.get(timeout=120)
-        url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
-        with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory:
+        given = make, arguments, tls, ready, _steps_in(Path(directory))
+        process = context.Process(target=_serve, args=given, daemon=True)
+        process.start()
+        try:
+            port, ca_pem = ready.get(timeout=120)
+            url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
             kubeconfig = Path(directory, "kubeconfig")
             write_kubeconfig(kubeconfig, url, ca_pem, None)
             for name, text in {"ca.crt": ca_pem or b"", "token": b"token", "namespace": b"default"}.items():
                 kubeconfig.with_name(name).write_bytes(text)
             yield url, str(kubeconfig)
-    finally:
-        process.terminate()
-        process.join()
+        finally:
+            process.terminate()
+            process.join()
 
 
-def _serve(make: Callable[..., Content], arguments: tuple[Any, ...], tls: bool, ready: Any) -> None:
+def _serve(
+    make: Callable[..., Content], arguments: tuple[Any, ...], tls: bool, ready: Any, steps: Path
+) -> None:
     content = make(*arguments)
+    unsent = iter(content.changes)
+    asked = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     streams: dict[asyncio.StreamWriter, None] = {}
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -106,7 +128,15 @@ def _serve(make: Callable[..., Content], arguments: tuple[Any, ...], tls: bool, 
             for stream in list(streams):
                 await send(stream, sent)
 
+    def send_next() -> None:
+        asked.recv(1)
+        line = next(unsent)
+        for stream in streams:
+            stream.write(b"%x\r\n%s\r\n" % (len(line), line))
+
     async def run() -> None:
+        asked.bind(str(steps))
+        asyncio.get_running_loop().add_reader(asked, send_next)
         certificate = make_certificate() if tls else None
         context = None if certificate is None else certificate.context
         server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)

@@ -3,6 +3,10 @@
 The reconcilers do nothing; one of them reads its object first. Each measurement runs in a process of its own;
 where a server is involved it is another process that sends bytes it has ready, the same ones to us and to
 kopf, over plain HTTP.
+
+`sync_run_us_per_object` and `update_us` are of a whole manager over TLS, with 20,000 objects of 2 KB: CPU of
+its process from its start to the last first run, and for an update. Each run reads its object, and then asks
+for the next change by one send on a socket, which counts too (about 3 us).
 """
 
 import asyncio
@@ -27,7 +31,7 @@ from reconcile import Context, Controller, Manager, Object, kind_of, resource
 from reconcile.embedded import ApiServer
 from tests.bench import _start
 from tests.bench import informers as objects
-from tests.bench._byte_server import SENT_AT, Content, serving
+from tests.bench._byte_server import SENT_AT, Content, Steps, serving
 from tests.bench._harness import Figures, measured
 from tests.bench.embedded import DEFINITIONS, ask
 from tests.bench.informers import packed
@@ -38,6 +42,7 @@ BURST = 20_000
 PACED = 10_000
 PER_SECOND = 2_000
 ROUNDS = 3
+WHOLE = 20_000
 
 
 @frozen
@@ -101,6 +106,21 @@ def content(count: int, paced: bool) -> Content:
     """Lists, discovery, and a change of each object; if `paced`, with the time of it as its image."""
     image, per_second = (SENT_AT.decode(), PER_SECOND) if paced else ("", float("inf"))
     return Content(first_state(count), changes(count, image), listed(count), _documents(), per_second)
+
+
+def whole_content(count: int) -> Content:
+    """Objects of 2 KB, and an update of each."""
+    made = [objects.site(number, random.Random(number), number + 1) for number in range(count)]
+    lines = [objects.event("ADDED", packed(one)) for one in made]
+    updates: list[bytes] = []
+    for number, one in enumerate(made):
+        one["metadata"] |= {"resourceVersion": str(count + number + 1), "generation": 4}
+        one["spec"]["replicas"] = number
+        updates.append(objects.event("MODIFIED", packed(one)))
+    # One more for the last run, which asks for the next one too.
+    return Content(
+        b"".join(lines) + objects.bookmark(count), [*updates, updates[-1]], listed(0), _documents()
+    )
 
 
 # --- what runs in a process of its own ------------------------------------------------------------
@@ -218,6 +238,52 @@ async def ours(kubeconfig: str) -> Figures:
     return {"cpu": taken}
 
 
+async def whole(kubeconfig: str) -> Figures:
+    """CPU of a manager's process: until each object has run, and then for one update after another."""
+    counted, steps = Counted(), Steps(kubeconfig)
+
+    async def reconcile(ctx: Context[Site]) -> None:
+        assert ctx.object.spec.image
+        counted.count()
+        if counted.runs > WHOLE:
+            steps.next()
+
+    async with connected(kubeconfig) as transport:
+        gc.collect()
+        began = time.process_time()
+        async with Manager(Controller(Site, reconcile), transport=transport, environ={}):
+            await counted.more(WHOLE)
+            synced = time.process_time() - began
+            await anyio.sleep(0.1)
+            began = time.process_time()
+            steps.next()
+            await counted.more(2 * WHOLE)
+            updated = time.process_time() - began
+            assert counted.runs == 2 * WHOLE
+    return {"sync_run_us": synced / WHOLE * 1e6, "update_us": updated / WHOLE * 1e6}
+
+
+def whole_on_uvloop(kubeconfig: str) -> Figures:
+    import uvloop
+
+    return uvloop.run(whole(kubeconfig))
+
+
+def whole_manager() -> Figures:
+    """The best of several rounds, each with a server of its own."""
+    plain, on_uvloop = list[Figures](), list[Figures]()
+    for _ in range(ROUNDS):
+        for function, taken in (("whole", plain), ("whole_on_uvloop", on_uvloop)):
+            with serving(whole_content, WHOLE, tls=True) as (_, kubeconfig):
+                taken.append(measured(__name__, function, kubeconfig))
+    return {
+        "runtime.sync_run_us_per_object": min(one["sync_run_us"] for one in plain),
+        "runtime.update_us": min(one["update_us"] for one in plain),
+        "runtime.sync_run_uvloop_us_per_object": min(one["sync_run_us"] for one in on_uvloop),
+        "runtime.update_uvloop_us": min(one["update_us"] for one in on_uvloop),
+    }
+
+
 async def kopf(url: str) -> Figures:
     """The same with kopf: a handler of events that does nothing."""
     import kopf
@@ -265,12 +331,16 @@ def figures() -> Figures:
         for _ in range(ROUNDS):
             mine.append(KEYS / measured(__name__, "ours", kubeconfig)["cpu"])
             theirs.append(KEYS / measured(__name__, "kopf", url)["cpu"])
-    return empty | {
-        "runtime.reconcile_overhead_us": more["us"],
-        "runtime.reconcile_overhead_reading_us": more["reading_us"],
-        "runtime.event_to_reconcile_p50_ms": late["p50"],
-        "runtime.event_to_reconcile_p99_ms": late["p99"],
-        "runtime.events_per_cpu_s": median(mine),
-        "runtime.kopf_events_per_cpu_s": median(theirs),
-        "runtime.ratio_to_kopf_events_per_s": median(mine) / median(theirs),
-    }
+    return (
+        empty
+        | whole_manager()
+        | {
+            "runtime.reconcile_overhead_us": more["us"],
+            "runtime.reconcile_overhead_reading_us": more["reading_us"],
+            "runtime.event_to_reconcile_p50_ms": late["p50"],
+            "runtime.event_to_reconcile_p99_ms": late["p99"],
+            "runtime.events_per_cpu_s": median(mine),
+            "runtime.kopf_events_per_cpu_s": median(theirs),
+            "runtime.ratio_to_kopf_events_per_s": median(mine) / median(theirs),
+        }
+    )
