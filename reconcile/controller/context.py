@@ -16,7 +16,6 @@ from reconcile.client.client import Client, core_of
 from reconcile.client.object_writes import Propagation
 from reconcile.conditions import checked_condition, reason_for
 from reconcile.controller.blocking import Blocking
-from reconcile.controller.generated_values import generate_once
 from reconcile.controller.run_output import PendingEvent, RunOutput
 from reconcile.models import Intent, Object, Unstructured, kind_of
 from reconcile.owners import can_own, with_owner
@@ -236,6 +235,8 @@ class Context(RunContext[T]):
             key = key._replace(name=f"{self.object.name}-generated")
         if not key.namespace:
             raise ValueError("generate_once: say in which namespace the Secret is to be, by secret=Key(...)")
+        from reconcile.controller.generated_values import generate_once
+
         return await generate_once(self.client, self.object, name, make, key, self._output.generated)
 
     # --- blocking code ------------------------------------------------------------------------------

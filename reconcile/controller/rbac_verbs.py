@@ -1,6 +1,5 @@
 """The RBAC verbs that a controller may declare, and suggestions for misspelt ones."""
 
-import difflib
 import re
 
 from informers import APIResource
@@ -47,6 +46,8 @@ def check_verb(verb: str, resource: APIResource | None) -> None:
         return
     if verb in _KNOWN:
         return
+    import difflib  # only for an error
+
     # Admission plugins and extensions have verbs of their own: other words pass unless they resemble one.
     meant = _MEANT.get(verb.lower()) or next(
         iter(difflib.get_close_matches(verb.lower(), _KNOWN, 1, _ALIKE)), ""

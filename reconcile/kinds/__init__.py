@@ -40,14 +40,13 @@ if TYPE_CHECKING:
         JobStatus,
         JobTemplate,
     )
+    from reconcile.kinds.built_in import BuiltIn
     from reconcile.kinds.cluster import (
         HorizontalPodAutoscaler,
         HorizontalPodAutoscalerSpec,
         HorizontalPodAutoscalerStatus,
         Ingress,
         IngressSpec,
-        Lease,
-        LeaseSpec,
         LimitRange,
         LimitRangeItem,
         LimitRangeSpec,
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
         StorageClass,
     )
     from reconcile.kinds.core import (
-        BuiltIn,
         ConfigMap,
         Endpoint,
         EndpointConditions,
@@ -90,6 +88,7 @@ if TYPE_CHECKING:
         ServicePort,
         ServiceSpec,
     )
+    from reconcile.kinds.leases import Lease, LeaseSpec
     from reconcile.kinds.pod_models import (
         Container,
         ContainerPort,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from attrs import frozen
 
-from reconcile.kinds.core import BuiltIn
+from reconcile.kinds.built_in import BuiltIn
 from reconcile.models import ExtraFields, Schema, resource
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from attrs import field, frozen
 
-from reconcile.kinds.core import BuiltIn, PodCondition
+from reconcile.kinds.built_in import BuiltIn
+from reconcile.kinds.core import PodCondition
 from reconcile.kinds.pod_models import PodTemplate, pod_template
 from reconcile.models import Condition, ExtraFields, LabelSelector, resource
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from attrs import field, frozen
 
-from reconcile.kinds.core import BuiltIn, ObjectReference, PodCondition
+from reconcile.kinds.built_in import BuiltIn
+from reconcile.kinds.core import ObjectReference, PodCondition
 from reconcile.models import ExtraFields, LabelSelector, ResourceAmounts, resource
 
 
@@ -214,21 +215,3 @@ class PodDisruptionBudget(BuiltIn):
 
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
-
-
-@frozen
-class LeaseSpec(ExtraFields):
-    """The holder of a lease, and its duration."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-@resource("coordination.k8s.io/v1")
-class Lease(BuiltIn):
-    """coordination.k8s.io/v1 Lease."""
-
-    spec: LeaseSpec = LeaseSpec()

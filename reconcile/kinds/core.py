@@ -1,4 +1,4 @@
-"""Kinds of the core group, v1, and the base of all built-in kinds."""
+"""Kinds of the core group, v1."""
 
 import datetime
 from collections.abc import Mapping
@@ -7,16 +7,8 @@ from typing import Annotated, Any
 import attrs
 from attrs import frozen
 
-from reconcile.models import ExtraFields, Object, ResourceAmounts, Schema, field, resource
-
-
-class BuiltIn(Object):
-    """Base of the built-in kinds."""
-
-    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True)
-
-
-attrs.define(BuiltIn, frozen=True, kw_only=True, slots=False)
+from reconcile.kinds.built_in import BuiltIn
+from reconcile.models import ExtraFields, ResourceAmounts, Schema, field, resource
 
 
 @frozen

@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 import attrs
 from attrs import frozen
 
-from reconcile.kinds.core import BuiltIn, PodCondition
+from reconcile.kinds.built_in import BuiltIn
+from reconcile.kinds.core import PodCondition
 from reconcile.models import ExtraFields, ObjectMeta, ResourceAmounts, Schema, resource, structure
 from reconcile.models.frozen import FrozenRecords
 from reconcile.models.reading import LAZY

@@ -14,7 +14,6 @@ from reconcile.client.client import Client, reads_of
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.run_output import PendingEvent
 from reconcile.controller.runner import Runner
-from reconcile.kinds import Namespace
 from reconcile.manager.option_list import ManagerOptions
 from reconcile.models import ObjectMeta
 
@@ -61,6 +60,8 @@ async def let_go(client: Client, namespace: str, held: Sequence[HeldObject], com
     """
     if not held or not await _is_ending(client, namespace):
         return
+    from reconcile.kinds import Namespace
+
     names = ", ".join(map(str, held[:NAMED]))
     more = ", ..." if len(held) > NAMED else ""
     note = f"the operator ends with this namespace, so {len(held)} objects are let go without its cleanup: "

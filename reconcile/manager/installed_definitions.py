@@ -9,7 +9,6 @@ from informers import APIResource, HttpRequest, Transport, error_from_response
 from reconcile.client.client import Client
 from reconcile.models import Object, Scale, kind_of, thaw
 from reconcile.models.versions import definition_to_install
-from reconcile.webhooks.calling_objects import Definition
 
 Conversion: TypeAlias = Mapping[str, Any] | None
 """The `spec.conversion` of a definition; None without functions between versions."""
@@ -34,6 +33,8 @@ async def install_missing(
 
 async def install(client: Client, kind: type[Object], conversion: Conversion = None) -> None:
     """Apply a kind's definition, with its installed versions. Raises TypeError if there can be none."""
+    from reconcile.webhooks.calling_objects import Definition
+
     installed = await client.find(Definition, kind_of(kind).resource.name)
     body = None if installed is None else thaw(installed.body)
     await client.apply(definition_to_install(kind, body, conversion))

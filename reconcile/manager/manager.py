@@ -32,13 +32,8 @@ from reconcile.manager.option_list import (
 )
 from reconcile.manager.transports import open_transports, serve_embedded
 from reconcile.manager.webhook_serving import ServedWebhooks, warn_unserved, webhooks_served
-from reconcile.ops.debug_actions import DebugActions
-from reconcile.ops.debug_state import state_of
 from reconcile.ops.health_checks import Check, ping
 from reconcile.ops.manager_status import ManagerStatus
-from reconcile.ops.page_authorization import PageAuthorizer
-from reconcile.ops.page_routes import PageSources
-from reconcile.ops.page_server import serving
 from reconcile.ops.serving_addresses import Address, parse_address
 from reconcile.ops.watchdog import Watchdog, log_stall
 from reconcile.runs.run_request import Cause, Named, Request
@@ -48,6 +43,7 @@ from reconcile.webhooks.routes import routes_of
 if TYPE_CHECKING:
     from reconcile.manager.sharded_replica import ShardedReplica
     from reconcile.ops.metrics import Metrics
+    from reconcile.ops.page_routes import PageSources
 
 _NO_FLAGS: ManagerOptions = {}
 
@@ -175,6 +171,8 @@ class Manager(Lifecycle):
 
     def state(self) -> Mapping[str, Any]:
         """What `/debug/state` answers: queues with causes, runs, errors, informers; only what JSON has."""
+        from reconcile.ops.debug_state import state_of
+
         return state_of(self.status(), self._runners, anyio.current_time())
 
     async def add(self, controller: Controller[Any]) -> None:
@@ -287,6 +285,8 @@ class Manager(Lifecycle):
             if not options["serve"]:
                 yield
                 return
+            from reconcile.ops.page_server import serving
+
             certificates = Path(options["serve_certificates"]) if options["serve_certificates"] else None
             address, pages = parse_address(options["serve"]), self._pages(metrics)
             async with serving(address, pages, certificates, metrics.certificate_read) as self._address:
@@ -303,7 +303,7 @@ class Manager(Lifecycle):
         finally:
             self._webhooks = ServedWebhooks()
 
-    def _pages(self, metrics: "Metrics") -> PageSources:
+    def _pages(self, metrics: "Metrics") -> "PageSources":
         options = self.options
         checks: dict[str, Check] = {"ping": ping}
         if options["ready_when"] != "up":
@@ -313,6 +313,9 @@ class Manager(Lifecycle):
         if options["ready_when"] == "leading":
             checks["leader"] = self._check_leader
         from reconcile.manager.status_serving import status_pages
+        from reconcile.ops.debug_actions import DebugActions
+        from reconcile.ops.page_authorization import PageAuthorizer
+        from reconcile.ops.page_routes import PageSources
 
         actions = DebugActions(lambda: self._runners, lambda: self._replica, self._why)
         readyz = {**checks, **options["readiness"]}

@@ -1,6 +1,5 @@
 """Checks that options fit together and the controllers (ConfigurationError), and that names are unique."""
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -83,6 +82,8 @@ def _check_clusters(options: ManagerOptions, controller: Controller[Any]) -> Non
 def _check_names(option: str, value: object, names: Collection[str]) -> None:
     for name in value if isinstance(value, Mapping) else ():
         if name and name not in names:
+            import difflib  # only for an error
+
             nearest = difflib.get_close_matches(name, names, 1, 0.0)
             hint = f": the nearest is {nearest[0]}" if nearest else ""
             raise ConfigurationError(f"{option}: there is no controller {name}{hint}")

@@ -4,7 +4,6 @@ A new option is one entry of ManagerOptions, and the code that uses it. Flags ov
 variables override the constructor.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 
@@ -317,6 +316,8 @@ def from_flags(flags: Mapping[str, str | None]) -> ManagerOptions:
 
 
 def _nearest(word: str, words: Iterable[str]) -> str:
+    import difflib  # only for an error
+
     return difflib.get_close_matches(word, words, 1, 0.0)[0]
 
 

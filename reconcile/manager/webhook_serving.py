@@ -13,15 +13,12 @@ from informers import Clock, Transport, get_logger
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions
-from reconcile.manager.webhook_server import Call, ServingCertificate, serving_webhooks
-from reconcile.ops.certificate_rotation import NoCertificate, rotating
 from reconcile.ops.serving_addresses import ServeError, parse_address
-from reconcile.webhooks.calling_objects import calling_objects
-from reconcile.webhooks.configurations import WebhookService
 from reconcile.webhooks.routes import Route, routes_of
 
 if TYPE_CHECKING:
     from reconcile.manager.certificate_keeper import CertificateKeeper
+    from reconcile.manager.webhook_server import Call, ServingCertificate
     from reconcile.ops.metrics import Metrics
 
 _DAY = datetime.timedelta(days=1)
@@ -60,6 +57,8 @@ async def webhooks_served(
             _log.warning("no webhooks are served: no controller has admission= or versions to convert")
         yield ServedWebhooks()
         return
+    from reconcile.manager.webhook_server import serving_webhooks
+
     async with (
         _certificate(options, routes, transport, metrics) as (certificate, check),
         serving_webhooks(parse_address(options["webhooks"]), routes, certificate, _counted(metrics)) as bound,
@@ -67,7 +66,7 @@ async def webhooks_served(
         yield ServedWebhooks(str(bound), check)
 
 
-def _counted(metrics: "Metrics | None") -> Callable[[Call], None]:
+def _counted(metrics: "Metrics | None") -> "Callable[[Call], None]":
     if metrics is None:
         return lambda call: None
     return lambda call: metrics.webhook_called(call.webhook, call.status, call.result, call.seconds)
@@ -83,13 +82,15 @@ def _days_shown(clock: Clock, metrics: "Metrics | None") -> Callable[[datetime.d
 @asynccontextmanager
 async def _certificate(
     options: ManagerOptions, routes: Sequence[Route], transport: Transport, metrics: "Metrics | None"
-) -> AsyncIterator[tuple[ServingCertificate, Callable[[], None]]]:
+) -> "AsyncIterator[tuple[ServingCertificate, Callable[[], None]]]":
     """The certificate, and a check that raises while API servers may not trust it."""
     on_shown = _days_shown(options["clock"], metrics)
     if options["webhook_service"]:
         async with _own_certificate(options, routes, transport, on_shown) as keeper:
             yield keeper, keeper.check_ready
         return
+
+    from reconcile.ops.certificate_rotation import NoCertificate, rotating
 
     def found(certificate: bytes) -> None:
         if metrics is None or find_spec("cryptography") is None:
@@ -114,7 +115,9 @@ async def _own_certificate(
     on_shown: Callable[[datetime.datetime], None],
 ) -> AsyncIterator["CertificateKeeper"]:
     from reconcile.manager.certificate_keeper import kept_certificate
+    from reconcile.webhooks.calling_objects import calling_objects
     from reconcile.webhooks.certificate_secret import UnusableSecret
+    from reconcile.webhooks.configurations import WebhookService
 
     service = WebhookService.of(options["webhook_service"])
     # Every replica writes: the guard of the leader and the shadow mode are not for this.

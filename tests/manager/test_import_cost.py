@@ -1,4 +1,4 @@
-"""What importing the names of `reconcile` costs a program that only declares controllers."""
+"""What a program imports that only declares controllers, and one whose manager runs."""
 
 import json
 import os
@@ -34,3 +34,68 @@ def test_importing_takes_less_than_three_times_what_the_dependencies_take_and_45
     assert min(ratios) < 3
     assert min(megabytes) < 45  # of one that did not compile: the compiler's peak is not the program's
     assert all(one == [] for one in heavy)
+
+
+RUNNING = """
+import json, sys
+from contextlib import asynccontextmanager
+import anyio
+import informers.kubernetes
+from informers import StreamingResponse
+from reconcile import Controller, Manager, Object, resource
+
+class Empty:
+    server = "empty"
+
+    @asynccontextmanager
+    async def stream(self, request):
+        yield StreamingResponse(200, {}, self.lines())
+
+    async def lines(self):
+        metadata = {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}
+        yield json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode() + b"\\n"
+        await anyio.sleep_forever()
+
+    async def aclose(self):
+        pass
+
+@resource("example.com/v1")
+class Site(Object):
+    pass
+
+async def reconcile(ctx):
+    pass
+
+async def main():
+    async with Manager(Controller(Site, reconcile), transport=Empty(), environ={}):
+        print(json.dumps(sorted(sys.modules)))
+
+anyio.run(main)
+"""
+
+LEFT_OUT = (
+    "_sysconfigdata",
+    "difflib",
+    "kubernetes_asyncio",
+    "reconcile.blocks",
+    "reconcile.controller.generated_values",
+    "reconcile.embedded",
+    "reconcile.kinds.cluster",
+    "reconcile.kinds.core",
+    "reconcile.manager.webhook_server",
+    "reconcile.ops.debug_",
+    "reconcile.ops.metric",
+    "reconcile.ops.page_",
+    "reconcile.recording",
+    "reconcile.status",
+    "reconcile.testing",
+    "reconcile.webhooks.calling_objects",
+    "reconcile.webhooks.handler",
+    "yaml",
+)
+
+
+def test_a_manager_imports_no_pages_webhooks_or_kinds_that_it_does_not_use() -> None:
+    done = subprocess.run((sys.executable, "-c", RUNNING), capture_output=True, check=True, text=True)
+    imported = json.loads(done.stdout.splitlines()[-1])
+    assert [name for name in imported if name.startswith(LEFT_OUT)] == []
