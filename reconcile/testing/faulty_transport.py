@@ -389,6 +389,8 @@ class FaultyTransport(PassingTransport):
     def _note(self, call: FaultyCall, fault: What) -> None:
         self.applied.append(f"{loop_time():.3f}s {call.request}: {fault}")
         self.injected.append(InjectedFault(loop_time(), call.request.path, fault))
+        # Who has no answer tries again later, so that nothing that follows is at rest yet.
+        self.late_until = max(self.late_until, loop_time())
 
     def _note_late(self, call: FaultyCall, fault: What) -> None:
         self._note(call, fault)

@@ -75,8 +75,9 @@ class Scenario:
     uid, the owner references of later ones to it follow it.
 
     The `steps` happen one after another. Between two the world comes to rest, unless there is a `Wait`
-    between them: then only so many seconds pass. It is at rest when nothing has changed for `quiet_seconds`,
-    which must happen within `limit_seconds`. Namespaces of `objects` and `steps` are made as needed.
+    between them: then only so many seconds pass. It is at rest when nothing has changed and no fault has
+    happened for `quiet_seconds`, which must be so within `limit_seconds`. Namespaces of `objects` and `steps`
+    are made as needed.
 
     There are `replicas` managers, with a Lease if they have a `leader_election`; with `sharding` they share
     the objects. `lease_terms` are the times of these Leases. With `nodes`, simulated nodes run the pods; with

@@ -20,6 +20,7 @@ from reconcile.testing import (
     Kill,
     Meanwhile,
     Recreate,
+    Refuse,
     Scenario,
     SlowReply,
     Stall,
@@ -33,7 +34,7 @@ from reconcile.testing import (
     sweep,
 )
 from tests.simulation import toys
-from tests.simulation.toys import PLOT, Plot, scenario
+from tests.simulation.toys import PLOT, Plot, PlotSpec, scenario
 
 
 def rules_broken_by(told: Scenario, plan: FaultPlan | None = None) -> frozenset[str]:
@@ -233,6 +234,16 @@ def test_user_invariants_are_checked_at_rest_and_always_invariants_after_every_c
     edits = [Apply(PLOT), Edit(PLOT, {"spec": {"size": 1}})]
     passing = scenario(toys.keep, *edits, always=[never_more_than_one])
     assert rules_broken_by(passing) == {"never_more_than_one"}
+
+
+def test_a_world_whose_last_request_failed_is_not_at_rest_until_it_was_quiet_after_that() -> None:
+    def every_plot_has_a_bed(world: World) -> None:
+        assert len(world.objects(ConfigMap)) == len(world.objects(Plot))
+
+    east = Plot(metadata=ObjectMeta("east"), spec=PlotSpec(1))
+    waits = scenario(toys.keep, objects=[east], quiet_seconds=2.4, invariants=[every_plot_has_a_bed])
+    # A watch is refused at once, and the list that follows after 1.5 s; the next one comes after 3.8 s.
+    replay(waits, FaultPlan([Fault(When("*", "*/configmaps*", times=2), Refuse(500))], [Wait(0)]))
 
 
 def test_a_built_in_invariant_is_one_function_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
