@@ -67,6 +67,10 @@ class RunOutput(Generic[T]):
             wire = names[name] if names is not None else name
             self._status[wire] = unstructure(self._selector_text(wire, value))
 
+    def collected_status(self, wire: str) -> Any:
+        """The JSON that was collected for a status field, by its name in JSON; None where none was."""
+        return self._status.get(wire)
+
     def set_condition(self, name: str, condition: dict[str, Any]) -> None:
         self._removed.discard(name)
         self._conditions[name] = condition

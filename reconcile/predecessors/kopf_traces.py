@@ -17,6 +17,7 @@ may have any content: every client with the right to write it can set them.
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -141,6 +142,19 @@ def traces_on(obj: Mapping[str, Any], names: KopfTraces) -> ObjectTraces:
     )
 
 
+def last_handled_copy(obj: Mapping[str, Any], names: KopfTraces) -> Mapping[str, Any] | None:
+    """kopf's copy of an object as it was when it was handled to the end last; None where none can be read."""
+    metadata, status = _mapping(obj.get("metadata")), _mapping(obj.get("status"))
+    annotations = _mapping(metadata.get("annotations"))
+    forms = _every_form(names, (LAST_HANDLED, LAST_HANDLED + OF_DEPLOYMENT))
+    kept = _mapping(status.get(names.status_field)).get(LAST_HANDLED)
+    for text in (*(annotations.get(form) for form in forms), kept):
+        copy = _parsed(text) if isinstance(text, str) else text
+        if isinstance(copy, Mapping):
+            return copy
+    return None
+
+
 def removal(traces: ObjectTraces, names: KopfTraces) -> Mapping[str, Any]:
     """The merge patch of metadata that removes the annotations; empty where there are none."""
     if not traces.annotations:
@@ -247,6 +261,13 @@ def _once(names: KopfTraces, records: Iterable[HandlerProgress]) -> tuple[Handle
             continue
         kept.setdefault(handler, record)
     return tuple(kept.values())
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

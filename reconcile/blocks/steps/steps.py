@@ -23,9 +23,11 @@ from reconcile.blocks.steps.step_records import (
     value_text,
     with_record,
 )
+from reconcile.blocks.steps.taken_over import as_handled
 from reconcile.client.client import core_of
 from reconcile.controller.context import Context, output_of
-from reconcile.models import Object, kind_of
+from reconcile.controller.declaration import Predecessor
+from reconcile.models import Object, kind_of, structure
 from reconcile.models.fields import ModelField, fields_of
 from reconcile.predicates import Predicate
 from reconcile.runs.run_failures import described
@@ -129,12 +131,18 @@ class Steps(Generic[T]):
     With `ordered=False` a step that waits or fails holds up none of the others, and one run carries out all
     that are due: handlers of single fields.
 
-    Raises TypeError for a kind without that field in its status, and ValueError for two steps of one name.
+    `predecessor` is an operator on kopf whose sub-handlers became these steps. For an object that it has
+    handled to the end, a step without a record counts as done, with the value of `once_for` that the object
+    had then: its record says so before any step begins.
+
+    Raises TypeError for a kind without that field in its status, and ValueError for two steps of one name and
+    for a predecessor that is not on kopf.
     """
 
     kind: type[T]
     steps: Sequence[Step[T]] = field(converter=_steps)
     ordered: bool = field(default=True, kw_only=True)
+    predecessor: Predecessor | None = field(default=None, kw_only=True)
     field: str = field(default="steps", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -145,6 +153,11 @@ class Steps(Generic[T]):
         if len(names) > MOST_STEPS:
             raise ValueError(
                 f"Steps({self.kind.__name__}): {len(names)} steps, and at most {MOST_STEPS} are kept"
+            )
+        if self.predecessor is not None and self.predecessor.traces is None:
+            raise ValueError(
+                f"Steps({self.kind.__name__}): predecessor={self.predecessor.name!r} left nothing that shows "
+                "what it has handled; expected Predecessor.kopf(...)"
             )
         if all(one.name != self.field for one in _status_fields(self.kind)):
             raise TypeError(
@@ -161,11 +174,31 @@ class Steps(Generic[T]):
         too long or has the value of a Secret.
         """
         records = _Records(self, ctx)
+        await self._take_over(records, ctx)
         attempts = [_Attempt(records, ctx, step) for step in self.steps]
         pending = [one for one in attempts if one.due != "done"]
         if not pending:
             return None
         return await (pending[0].make() if self.ordered else _each_of(pending))
+
+    async def _take_over(self, records: "_Records[T]", ctx: Context[T]) -> None:
+        """Record as done what the predecessor has done. Raises StaleVersion where the cache is behind.
+
+        It is written at once: after the first good run nothing is left of kopf that would show it.
+        """
+        new = [step for step in self.steps if records.of(step.name) is None]
+        if self.predecessor is None or not new:
+            return
+        handled = await as_handled(ctx, self.predecessor)
+        if handled is None:
+            return
+        now = ctx.clock.now().replace(microsecond=0)
+        output_of(ctx).note_time(now)
+        message = f"carried out by {self.predecessor.name}"
+        for step in new:
+            record = begun(step.name, None, _value_of(step, ctx, handled), handled.metadata.generation, now)
+            records.collect(ended(record, "Done", message))
+        await records.store()
 
     async def undo(self, ctx: Context[T]) -> Result | None:
         """Undo the steps that have begun, the last one of the order first, one in each run; for `cleanup=`.
@@ -202,12 +235,13 @@ class Steps(Generic[T]):
     def _states(self, snapshot: Snapshot) -> Mapping[str, str]:
         """By name, of the object as it is stored: a person may have written anything."""
         status = snapshot.to_dict().get("status")
-        records = status.get(self._wire) if isinstance(status, dict) else None
+        records = status.get(self.wire) if isinstance(status, dict) else None
         known = [one for one in records if isinstance(one, dict)] if isinstance(records, list) else []
         return {str(one.get("name")): str(one.get("state")) for one in known}
 
     @property
-    def _wire(self) -> str:
+    def wire(self) -> str:
+        """The name in JSON of the field of the status."""
         return next(one.wire for one in _status_fields(self.kind) if one.name == self.field)
 
     def records(self, obj: T) -> tuple[StepStatus, ...]:
@@ -221,6 +255,10 @@ def _status_fields(kind: type[Object]) -> tuple[ModelField, ...]:
     return fields_of(status) if isinstance(status, type) and attrs.has(status) else ()
 
 
+def _structured(records: Sequence[Any]) -> tuple[StepStatus, ...]:
+    return tuple(structure(StepStatus, record) for record in records)
+
+
 class _Records(Generic[T]):
     """The records of one object during a run."""
 
@@ -230,7 +268,9 @@ class _Records(Generic[T]):
         self._read = steps.records
         self._ctx = ctx
         self._output = output_of(ctx)
-        self._stored = self._present = steps.records(ctx.object)
+        collected = self._output.collected_status(steps.wire)  # by other steps of the same field
+        known = steps.records(ctx.object) if collected is None else _structured(collected)
+        self._stored = self._present = known
 
     def of(self, name: str) -> StepStatus | None:
         return next((one for one in self._present if one.name == name), None)
@@ -242,6 +282,10 @@ class _Records(Generic[T]):
     async def begin(self, record: StepStatus) -> None:
         """Write it to the very state that the run has seen. Raises StaleVersion."""
         self.collect(record)
+        await self.store()
+
+    async def store(self) -> None:
+        """Write what was collected, as `begin`. Raises StaleVersion."""
         await self._output.write_status()
         self._stored = self._present
 
@@ -279,7 +323,7 @@ class _Attempt(Generic[T]):
         self._records, self._ctx, self._step = records, ctx, step
         self._generation = ctx.object.metadata.generation
         self._before = records.of(step.name)
-        self._value = _value_of(step, ctx)
+        self._value = _value_of(step, ctx, ctx.object)
         self.due = due(self._before, self._value, self._generation, step.interrupted)
 
     async def make(self) -> Result:
@@ -378,11 +422,11 @@ def _run_of(ctx: Context[Any], record: StepStatus, interrupted: bool) -> StepRun
     return StepRun(record.name, token, value, before, record.since, interrupted)
 
 
-def _value_of(step: Step[T], ctx: Context[T]) -> str:
+def _value_of(step: Step[T], ctx: Context[T], obj: T) -> str:
     if step.once_for is None:
         return ""
     try:
-        text = value_text(step.once_for(ctx.object))
+        text = value_text(step.once_for(obj))
     except ValueError as error:
         raise TerminalError(
             f"step {step.name!r}: the value of once_for= is {error}: return a digest"
