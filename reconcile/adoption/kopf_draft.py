@@ -25,11 +25,15 @@ HELD_SECONDS: Final = 60
 RECONCILED: Final = frozenset(
     {"kopf.on.create", "kopf.on.update", "kopf.on.resume", "kopf.on.field", "kopf.on.event", "kopf.timer"}
 )
+_BESIDE: Final = ("steps", "value", "names")
+ONCE: Final = frozenset({"kopf.on.create", "kopf.on.update", "kopf.on.field"})
+"""Decorators of handlers that are called for one change, with all their sub-handlers, until it is through."""
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?")
 _TAKEN: Final = frozenset(
     (
         *("admission", "anyio", "background", "cleanup", "controller", "ctx", "defaults", "gone", "main"),
-        *("manager", "on_deleted", "reconcile", "refuses", "request", "task"),
+        *("digest_of", "encode", "manager", "on_deleted", "predecessor", "reconcile", "refuses", "request"),
+        *("step", "task"),
     )
 )
 """Names that the modules of a draft use themselves."""
@@ -39,12 +43,21 @@ _TAKEN: Final = frozenset(
 class Part:
     """A function of the draft, and the handlers that it takes the place of.
 
-    `inner` are the functions that it calls in order, by the ids of the sub-handlers that they replace.
+    `inner` are the functions that take the place of its sub-handlers, in order, by the ids of those. `each`
+    is the function for all sub-handlers whose ids only a call of the handler knows; empty if there are none.
+    `beside` are names for what else the steps need: `steps`, `value` and `names`.
     """
 
     name: str
     handlers: Sequence[KopfHandler]
     inner: Mapping[str, str] = field(factory=dict)
+    each: str = ""
+    beside: Mapping[str, str] = field(factory=dict)
+
+    @property
+    def has_inner(self) -> bool:
+        """Whether it has sub-handlers."""
+        return bool(self.inner or self.each)
 
     @property
     def decorators(self) -> frozenset[str]:
@@ -73,7 +86,8 @@ class Draft:
 
     `beside` are the other kinds of the same draft. The modules of the `first` have plain names, and it has
     what concerns no kind of the draft: indexes over other kinds, and children that handlers follow. `domain`
-    is that of the operator, for a kind of Kubernetes; empty: a definition defines the kind.
+    is that of the operator, for a kind of Kubernetes; empty: a definition defines the kind. `steps_field` is
+    the field of its status that has the records of steps.
     """
 
     package: str
@@ -83,6 +97,7 @@ class Draft:
     beside: Sequence[ResourceNames] = ()
     first: bool = True
     domain: str = ""
+    steps_field: str = "steps"
     parts: Sequence[Part] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -127,6 +142,20 @@ class Draft:
     @property
     def cleanups(self) -> Sequence[Part]:
         return [part for part in self._of_kind("kopf.on.delete") if not _optional(part)]
+
+    def has_steps(self, part: Part) -> bool:
+        """Whether its sub-handlers become steps: each was called once for a creation, a change, a deletion.
+
+        A kind of Kubernetes has no place for their records.
+        """
+        if not part.has_inner or self.domain:
+            return False
+        return part in self.cleanups or (part in self.reconciled and bool(part.decorators & ONCE))
+
+    @property
+    def stepped(self) -> Sequence[Part]:
+        """The parts with steps."""
+        return [part for part in (*self.reconciled, *self.cleanups) if self.has_steps(part)]
 
     @property
     def forgetting(self) -> Sequence[Part]:
@@ -181,7 +210,11 @@ class Draft:
     @property
     def unwritten(self) -> Sequence[str]:
         """The functions that have to be written before the draft may take objects over."""
-        inner = [name for part in self.reconciled for name in part.inner.values()]
+        inner = [
+            name
+            for part in (*self.reconciled, *self.cleanups)
+            for name in (*part.inner.values(), *((part.beside["names"], part.each) if part.each else ()))
+        ]
         parts = (
             *(*self.reconciled, *self.cleanups, *self.forgetting, *self.daemons, *self.refusing),
             *(*self.completing, *(part for part, _ in self.indexes.values())),
@@ -307,7 +340,9 @@ def _parts(handlers: Sequence[KopfHandler], names: Collection[str]) -> Iterator[
     for group in by_function(handlers):
         name, facts = named(group[0].place.name.rpartition(".")[2]), group[0].facts
         inner = {one: named(f"{name}_{one}") for one in (facts.subhandlers if facts else ())}
-        yield Part(name, group, inner)
+        each = named(f"{name}_each") if facts and facts.makes_subhandlers else ""
+        beside = {one: named(f"{name}_{one}") for one in (_BESIDE if inner or each else ())}
+        yield Part(name, group, inner, each, beside)
 
 
 def settings_lines(operator: KopfOperator) -> Sequence[str]:

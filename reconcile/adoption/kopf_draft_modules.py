@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from reconcile.adoption.kopf_draft import HELD_SECONDS, Draft, Part, controller_name, settings_lines
+from reconcile.adoption.kopf_draft_steps import body_of, constants, names_used, steps_of
 
 
 def modules_of(drafts: Sequence[Draft], name: str) -> Mapping[str, str]:
@@ -29,7 +30,7 @@ def _function(head: str, part: Part, *body: str) -> Iterator[str]:
 def _reconciler(draft: Draft, name: str) -> str:
     kind = draft.kind
     names = {"Context", "Controller", "Predecessor"} | ({"Manager"} if draft.first else set())
-    names |= {"Result"} if draft.cleanups else set()
+    names |= {"Result"} if draft.cleanups or draft.stepped else set()
     names |= {"Deleted"} if draft.forgetting else set()
     names |= {"Background"} if draft.daemons else set()
     names |= {"Index"} if draft.indexes else set()
@@ -37,6 +38,7 @@ def _reconciler(draft: Draft, name: str) -> str:
         {*draft.owned, *(of for _, of in draft.indexes.values())} - {kind}
         | ({kind} if draft.domain else set())
     )
+    used = names_used(draft)
     lines = [
         f'"""The reconciler for each {kind}: a draft from the handlers of an operator on kopf.',
         "",
@@ -45,9 +47,12 @@ def _reconciler(draft: Draft, name: str) -> str:
         "at what exists, and do what is missing.",
         '"""',
         "",
+        *_imported("collections.abc", used, blank=True),
         *(["import anyio"] if draft.daemons else []),
         f"from reconcile import {', '.join(sorted(names))}",
+        *_imported("reconcile.blocks", used),
         *([f"from reconcile.kinds import {', '.join(kinds)}"] if kinds else []),
+        *_imported("reconcile.models", used),
         *(["", *own] if (own := _own_imports(draft)) else []),
         "",
         "UNWRITTEN: tuple[str, ...] = (",
@@ -56,13 +61,12 @@ def _reconciler(draft: Draft, name: str) -> str:
         '"""Functions that are to be written: take each out when it is. Until there are none, no object of',
         'the operator on kopf is taken over, and a manager does not start where there is one."""',
     ]
+    lines += constants(draft)
+    if draft.stepped:
+        lines += ["", f"predecessor = {_predecessor(draft, name)}"]
     for part in draft.reconciled:
-        lines += _reconciled(part, kind)
-    lines += ["", "", f"async def {draft.reconciler}(ctx: Context[{kind}]) -> None:"]
-    lines += ['    """Bring one object to its desired state."""']
-    lines += [f"    await {part.name}(ctx)" for part in draft.reconciled]
-    if not draft.reconciled:
-        lines += [f'    ctx.log.debug("to be written", part="{draft.reconciler}")']
+        lines += _stepped(draft, part) if draft.has_steps(part) else _reconciled(part, kind)
+    lines += _reconcile(draft)
     for part in (*draft.cleanups, *draft.forgetting, *draft.daemons):
         lines += _other(draft, part)
     lines += _joined(draft)
@@ -76,6 +80,35 @@ def _reconciler(draft: Draft, name: str) -> str:
         controllers = ", ".join(("controller", *map(controller_name, draft.beside)))
         lines += [f'manager = Manager({controllers}, name="{name}")']
     return _text(lines)
+
+
+def _imported(module: str, used: Mapping[str, Sequence[str]], *, blank: bool = False) -> Sequence[str]:
+    names = sorted(used.get(module, ()))
+    line = [f"from {module} import {', '.join(names)}"] if names else []
+    return [*line, ""] if line and blank else line
+
+
+def _reconcile(draft: Draft) -> Iterator[str]:
+    """The function that calls all parts: those with steps last, since a step that waits holds up the rest."""
+    stepped = [part.name for part in draft.reconciled if draft.has_steps(part)]
+    returns = "Result | None" if stepped else "None"
+    yield from ("", "", f"async def {draft.reconciler}(ctx: Context[{draft.kind}]) -> {returns}:")
+    yield '    """Bring one object to its desired state."""'
+    yield from (f"    await {part.name}(ctx)" for part in draft.reconciled if part.name not in stepped)
+    if stepped:
+        yield f"    return {' or '.join(f'await {name}(ctx)' for name in stepped)}"
+    if not draft.reconciled:
+        yield f'    ctx.log.debug("to be written", part="{draft.reconciler}")'
+
+
+def _stepped(draft: Draft, part: Part) -> Iterator[str]:
+    """A function whose sub-handlers are steps, and those."""
+    yield from steps_of(draft, part)
+    yield from _function(
+        f"async def {part.name}(ctx: Context[{draft.kind}]) -> Result | None:",
+        part,
+        *body_of(draft, part),
+    )
 
 
 def _import_of_kind(draft: Draft) -> str:
@@ -92,6 +125,8 @@ def _reconciled(part: Part, kind: str) -> Iterator[str]:
         yield f'    ctx.log.debug("to be written", part="{name}")'
     head = f"async def {part.name}(ctx: Context[{kind}]) -> None:"
     body = [f"await {name}(ctx)" for name in part.inner.values()]
+    if part.each:
+        body.append("# and a loop over those that it registered while it ran")
     if body:
         body = ["# In each run; what may be done once only is a Step of reconcile.blocks.Steps.", *body]
     yield from _function(head, part, *(body or [f'ctx.log.debug("to be written", part="{part.name}")']))
@@ -113,7 +148,9 @@ def _own_imports(draft: Draft) -> Sequence[str]:
 def _other(draft: Draft, part: Part) -> Iterator[str]:
     """A function that is called beside the reconciler."""
     kind = draft.kind
-    if part in draft.cleanups:
+    if draft.has_steps(part):
+        yield from _stepped(draft, part)
+    elif part in draft.cleanups:
         yield from _function(
             f"async def {part.name}(ctx: Context[{kind}]) -> Result | None:",
             part,
@@ -138,8 +175,10 @@ def _joined(draft: Draft) -> Iterator[str]:
     if len(draft.cleanups) > 1:
         yield from ("", "", f"async def cleanup(ctx: Context[{kind}]) -> Result | None:")
         yield '    """Undo what was made for the object: it stays until no part asks for another run."""'
-        calls = ", ".join(f"await {part.name}(ctx)" for part in draft.cleanups)
-        yield f"    results = [{calls}]"
+        stepped = [part for part in draft.cleanups if draft.has_steps(part)]
+        calls = [f"await {part.name}(ctx)" for part in draft.cleanups if part not in stepped]
+        calls += [" or ".join(f"await {part.name}(ctx)" for part in stepped)] if stepped else []
+        yield f"    results = [{', '.join(calls)}]"
         yield "    return next((result for result in results if result is not None), None)"
     if len(draft.forgetting) > 1:
         yield from ("", "", f"async def on_deleted(gone: Deleted[{kind}]) -> None:")
@@ -178,9 +217,13 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
         yield "admission=admission"
     if draft.domain:
         yield f'operator="{draft.domain}"'
+    yield f"predecessor={'predecessor' if draft.stepped else _predecessor(draft, name, '    ')}"
+
+
+def _predecessor(draft: Draft, name: str, indent: str = "") -> str:
     given = [f"{key}={_literal(value)}" for key, value in draft.operator.trace_names.items()]
     names = [f'"{name} on kopf"', f'deployments="{name}"', *given, "unwritten=UNWRITTEN"]
-    yield "predecessor=Predecessor.kopf(\n" + "".join(f"        {one},\n" for one in names) + "    )"
+    return "Predecessor.kopf(\n" + "".join(f"{indent}    {one},\n" for one in names) + f"{indent})"
 
 
 def _literal(text: str) -> str:
@@ -291,6 +334,7 @@ def _moving(drafts: Sequence[Draft]) -> str:
     ]
     if operator.settings:
         lines += ["", "Settings:", "", *settings_lines(operator)]
+    lines += _about_steps(drafts)
     lines += [
         "",
         "Take the name of each function out of `UNWRITTEN` when it is written: until then the operator does",
@@ -298,6 +342,30 @@ def _moving(drafts: Sequence[Draft]) -> str:
         "what would be written. Before the switch: check the names in `predecessor=` of the controller.",
     ]
     return _text(lines)
+
+
+def _about_steps(drafts: Sequence[Draft]) -> Iterator[str]:
+    """What became of sub-handlers, and what the steps need before the switch."""
+    for draft in drafts:
+        kind, stepped = draft.kind, draft.stepped
+        if stepped:
+            module, field = f"{draft.package}.{draft.module('models')}", draft.steps_field
+            yield ""
+            yield f"Sub-handlers of {_named(stepped)} of {kind} are steps: each is done once, and"
+            yield f"recorded in `status.{field}`. On objects that kopf has handled they count as done."
+            yield f"Apply the definition with that field before the switch: `reconcile crds {module}`."
+        for part in stepped:
+            if part.each:
+                names = part.beside["names"]
+                yield f"Those of `{part.name}` are known to a call of it alone: `{names}` has to name them."
+        rest = [part for part in draft.reconciled if part.has_inner and part not in stepped]
+        if rest:
+            why = "the kind has no place for records" if draft.domain else "kopf called them at each start"
+            yield from ("", f"Sub-handlers of {_named(rest)} of {kind} are called in each run: {why}.")
+
+
+def _named(parts: Sequence[Part]) -> str:
+    return ", ".join(f"`{part.name}`" for part in parts)
 
 
 def _where(drafts: Sequence[Draft]) -> Mapping[str, str]:

@@ -123,7 +123,9 @@ class BodyFacts:
     """Names of its module that it changes: the memory of one process."""
     sleeps: bool = False
     subhandlers: Sequence[str] = ()
-    """The ids of the functions inside that are decorated with `@kopf.subhandler`, if they are literals."""
+    """The ids of its sub-handlers, in the order in which they are registered, if they are literals."""
+    makes_subhandlers: bool = False
+    """Whether it registers others too, under ids that only a call of it knows."""
 
 
 @frozen

@@ -15,6 +15,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from reconcile.adoption.kopf_handlers import BodyFacts
+from reconcile.adoption.kopf_subhandlers import subhandlers_in
 
 _WRITES: Final = re.compile(r"(?:create|patch|replace)_(?:namespaced_)?([a-z0-9_]+?)(?:_status|_scale)?$")
 _GENERIC: Final = frozenset({"custom_object", "custom_object_status", "namespaced_custom_object"})
@@ -32,7 +33,7 @@ def facts_of(function: Any) -> BodyFacts | None:
     reader = _Reader(getattr(function, "__globals__", {}), _bound(tree))
     for statement in tree.body:
         reader.read(statement)
-    arguments = tree.args
+    arguments, inner = tree.args, subhandlers_in(tree, reader.function_of_kopf)
     return BodyFacts(
         returns_value=any(_is_value(node.value) for node in _own(tree) if isinstance(node, ast.Return)),
         keywords=[one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)],
@@ -42,7 +43,8 @@ def facts_of(function: Any) -> BodyFacts | None:
         creates=list(reader.creates),
         remembers=list(reader.remembers),
         sleeps=reader.sleeps,
-        subhandlers=list(dict.fromkeys(reader.subhandlers(tree))),
+        subhandlers=inner.ids,
+        makes_subhandlers=inner.others,
     )
 
 
@@ -101,19 +103,10 @@ class _Reader:
             if isinstance(node, ast.Global):
                 self.remembers.update(dict.fromkeys(node.names))
 
-    def subhandlers(self, tree: ast.AST) -> Iterator[str]:
-        """The ids of the functions inside that are decorated as sub-handlers, in the order of their lines."""
-        found = (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS) and node is not tree)
-        for function in sorted(found, key=lambda node: node.lineno):
-            for decorator in function.decorator_list:
-                call = decorator if isinstance(decorator, ast.Call) else None
-                value = self._value(decorator if call is None else call.func)
-                if getattr(value, "__name__", "") == "subhandler" and _is_of_kopf(value):
-                    given = [one.value for one in (call.keywords if call else ()) if one.arg == "id"]
-                    if not given:
-                        yield function.name
-                    elif isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
-                        yield given[0].value
+    def function_of_kopf(self, node: ast.expr) -> str:
+        """The name of the function of kopf that an expression stands for; empty if it is none."""
+        value = self._value(node)
+        return str(getattr(value, "__name__", "")) if _is_of_kopf(value) else ""
 
     def _name(self, node: ast.Name | ast.Attribute) -> None:
         value = self._value(node)

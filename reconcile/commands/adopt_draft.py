@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 import reconcile.kinds
 from reconcile.adoption.kopf_draft import Draft, built_in_named
 from reconcile.adoption.kopf_draft_modules import modules_of
+from reconcile.adoption.kopf_draft_steps import records_field, with_records
 from reconcile.adoption.kopf_handlers import KopfOperator, ResourceNames
 from reconcile.commands.init_command import Project, check_name, files_of, project_of
 from reconcile.commands.init_wheel import wheel
@@ -61,9 +62,10 @@ def draft(
 
     FILE and MODULE are imported as by `read`. The folder is like one of `reconcile init --crd`: classes from
     the definitions, tests, a Dockerfile; each kind has a controller, and a function for each of the handlers
-    of that kind, whose docstring says what called it and what it becomes. It runs, passes its tests and
-    mypy --strict as it is. Until all functions are written it takes no object over, and a cleanup that is
-    not written keeps its object. MOVING.md says where each function went, and which have no place in it.
+    of that kind, whose docstring says what called it and what it becomes; sub-handlers become steps, done
+    once and recorded in the status. It runs, passes its tests and mypy --strict as it is. Until all functions
+    are written it takes no object over, and a cleanup that is not written keeps its object. MOVING.md says
+    where each function went, and which have no place in it.
     """
     folder = Path(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -145,7 +147,8 @@ def _drafts(operator: KopfOperator, kinds: Sequence[_Kind], domain: str) -> Sequ
             )
         own = "" if kind.definition is not None else domain
         project, first = kind.project, kind is kinds[0]
-        one = Draft(project.package, project.kind, operator, kind.names, beside, first, own)
+        field = records_field(kind.definition) if kind.definition is not None else ""
+        one = Draft(project.package, project.kind, operator, kind.names, beside, first, own, field)
         if one.is_empty:
             resource = f"{kind.names.plural}.{kind.names.group}".rstrip(".")
             raise Problem(
@@ -166,7 +169,7 @@ def _files(drafts: Sequence[Draft], kinds: Sequence[_Kind], *, with_wheel: bool)
     for one, kind in zip(drafts, kinds, strict=True):
         files[one.sample] = as_yaml(dict(kind.project.sample))
         if kind.definition is not None:
-            files[f"{package}/{one.module('models')}.py"] = kind.project.models
+            files[f"{package}/{one.module('models')}.py"] = _models(one, kind)
     if not drafts[0].admits:
         files["README.md"] = _without(f"`{package}/admission.py`", files["README.md"])
     files["README.md"] = files["README.md"].replace(_SAMPLE_ROW, _rows(drafts[1:]) + _SAMPLE_ROW)
@@ -174,6 +177,13 @@ def _files(drafts: Sequence[Draft], kinds: Sequence[_Kind], *, with_wheel: bool)
         for path in ("README.md", ".github/workflows/ci.yaml"):
             files[path] = _without(f"{package}.models", _without(f"{package}/models.py", files[path]))
     return files
+
+
+def _models(draft: Draft, kind: _Kind) -> str:
+    """The classes of a kind, with a field for the records of steps where there are any."""
+    if kind.definition is None or not draft.stepped:
+        return kind.project.models
+    return with_records(kind.definition, draft.steps_field)
 
 
 def _rows(drafts: Sequence[Draft]) -> str:

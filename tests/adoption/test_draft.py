@@ -119,11 +119,12 @@ def test_the_controller_follows_from_the_handlers(drafted: Path) -> None:
     assert [one.refuses is not None and one.defaults is not None for one in controller.admission] == [True]
 
 
-def test_each_sub_handler_has_a_function_that_its_handler_calls(drafted: Path) -> None:
+def test_each_sub_handler_has_a_function_that_is_a_step_of_its_handler(drafted: Path) -> None:
     module = importlib.import_module("sites_moved.reconciler")
     assert "resize_part" in module.UNWRITTEN
     assert module.resize_part.__doc__ == "On kopf: the sub-handler part of resize."
-    assert "await resize_part(ctx)" in inspect.getsource(module.resize)
+    assert [step.carry_out for step in module.resize_steps.steps] == [module.resize_part]
+    assert "await resize_steps.carry_out(ctx)" in inspect.getsource(module.resize)
 
 
 def test_sub_handlers_are_read_by_their_ids_as_far_as_those_are_literals(tmp_path: Path) -> None:
