@@ -25,7 +25,9 @@ class SeenPeer:
 
 @frozen
 class SeenDeployment:
-    """A Deployment of the former operator: the replicas that it is to have, and the pods that are left."""
+    """A Deployment of the former operator: the replicas that it is to have, and the pods that have not
+    ended, those that are being deleted included.
+    """
 
     name: str
     replicas: int

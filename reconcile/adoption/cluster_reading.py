@@ -9,6 +9,7 @@ from attrs import frozen
 from informers import ApiError, APIResource, Clock, Expired, Forbidden, NotFound, Unauthorized
 from informers.api_errors import is_unreachable
 from informers.apimachinery.envelopes import decode_list_page
+from informers.apimachinery.label_selectors import requirements_of
 from reconcile.adoption.adopted_kinds import AdoptedKind, CustomKind
 from reconcile.adoption.audit import Audit, SeenDeployment, SeenPeer
 from reconcile.adoption.kopf_handlers import ResourceNames
@@ -30,6 +31,8 @@ _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _CONFIGURATIONS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _DEPLOYMENTS: Final = APIResource("apps", "v1", "Deployment", "deployments")
+_PODS: Final = APIResource("", "v1", "Pod", "pods")
+_NOT_ENDED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 _PEERING_GROUPS: Final = frozenset(resource.group for resource in PEERINGS)
 
 R = TypeVar("R")
@@ -140,14 +143,28 @@ class ClusterReading:
         return found
 
     async def deployments(self, names: Collection[str]) -> Sequence[SeenDeployment]:
-        """Those of these names, `NAME` in any namespace or `NAMESPACE/NAME`. Raises ApiError."""
+        """Those of these names, `NAME` in any namespace or `NAMESPACE/NAME`, with pods. Raises ApiError."""
         found: list[SeenDeployment] = []
         for name in dict.fromkeys(names):
             namespace, _, short = name.rpartition("/")
             query = {"fieldSelector": f"metadata.name={short}"}
             async for item in self._items(_DEPLOYMENTS.path(namespace), query):
-                found.append(_deployment(json_object(item)))
+                document = json_object(item)
+                replicas, pods = document["spec"].get("replicas", 1), await self._live_pods(document)
+                found.append(SeenDeployment(_place(document), replicas, pods))
         return list(dict.fromkeys(found))
+
+    async def _live_pods(self, deployment: Mapping[str, Any]) -> int:
+        """How many pods have not ended, by a list of them.
+
+        The status does not count those that are being deleted (before Kubernetes 1.35, or at all), and the
+        process of such a pod works until it has gone.
+        """
+        selector = ",".join(map(str, requirements_of(deployment["spec"]["selector"])))
+        path, count = _PODS.path(deployment["metadata"]["namespace"]), 0
+        async for _ in self._items(path, {**_NOT_ENDED, "labelSelector": selector}):
+            count += 1
+        return count
 
     async def webhooks(self) -> Sequence[str]:
         """The webhook configurations with kopf's name. Raises ApiError."""
@@ -186,8 +203,3 @@ def next_limit(read: int, size: int) -> int:
 def _place(document: Mapping[str, Any]) -> str:
     metadata = document["metadata"]
     return f"{metadata.get('namespace', '')}/{metadata['name']}".lstrip("/")
-
-
-def _deployment(document: Mapping[str, Any]) -> SeenDeployment:
-    status = document.get("status") or {}
-    return SeenDeployment(_place(document), document["spec"].get("replicas", 1), status.get("replicas") or 0)

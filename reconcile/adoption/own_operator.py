@@ -2,9 +2,12 @@
 
 from collections.abc import AsyncIterator
 
-from informers import Clock, Transport
+from informers import Clock
+from reconcile.adoption.audit import counted
+from reconcile.adoption.cluster_reading import ClusterReading
+from reconcile.client.sender import Sender
 from reconcile.doctor.leases import is_expired
-from reconcile.doctor.objects import Deployment, Lease
+from reconcile.doctor.objects import Lease
 from reconcile.doctor.reading import Reader
 from reconcile.manager.option_list import ManagerOptions
 from reconcile.sharding.member_lease import RING_LABEL
@@ -20,22 +23,24 @@ class OwnOperatorActive(Exception):
 
 
 async def check_stopped(
-    transport: Transport, clock: Clock, name: str, namespace: str, options: ManagerOptions
+    sender: Sender, clock: Clock, name: str, namespace: str, options: ManagerOptions
 ) -> None:
     """Raises OwnOperatorActive if the operator has pods, asks for some, or holds a Lease; and ApiError.
 
     `name` and `namespace` are those of its Deployment, `options` those of its manager.
     """
-    reader = Reader(transport)
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
-    deployment = await reader.get(path, Deployment)
-    replicas = 0 if deployment is None else deployment.spec.replicas
-    pods = 0 if deployment is None else deployment.status.replicas or 0
-    if replicas or pods:
-        raise OwnOperatorActive(
-            f"the Deployment {namespace}/{name} asks for {replicas} replicas and has {pods} pods",
-            f"stop it: kubectl scale -n {namespace} deployment/{name} --replicas=0",
-        )
+    for one in await ClusterReading(sender, clock).deployments([f"{namespace}/{name}"]):
+        if one.replicas:
+            raise OwnOperatorActive(
+                f"the Deployment {one.name} asks for {counted(one.replicas, 'replica')}",
+                f"stop it: kubectl scale -n {namespace} deployment/{name} --replicas=0",
+            )
+        if one.pods:
+            raise OwnOperatorActive(
+                f"the Deployment {one.name} has {counted(one.pods, 'pod')} not ended",
+                "wait until they have gone: the process of a pod that is being deleted works until then",
+            )
+    reader = Reader(sender.transport)
     async for lease in _leases(reader, name, namespace, options):
         holder = lease.spec.holder_identity
         if holder and not is_expired(lease, clock.now()):

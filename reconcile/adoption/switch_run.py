@@ -14,15 +14,13 @@ import msgspec
 from attrs import define, evolve, field, frozen
 
 from informers import ApiError, Clock, Forbidden, NotFound, Unauthorized
-from informers.apimachinery.envelopes import decode_list_page
-from informers.apimachinery.label_selectors import requirements_of
 from reconcile.adoption import switch_plan as plan
 from reconcile.adoption.adopted_kinds import AdoptedKind
 from reconcile.adoption.audit import SeenDeployment, SeenPeer
 from reconcile.adoption.cluster_reading import ClusterReading
 from reconcile.client.kopf_peerings import Peering, PeeringNotKept, PeeringReading, Signature
 from reconcile.client.patch_types import MERGE
-from reconcile.client.sender import Sender, json_object
+from reconcile.client.sender import Sender
 from reconcile.doctor.findings import Unread
 from reconcile.runs.supervision import without_groups
 
@@ -34,7 +32,6 @@ LONGEST_WAIT: Final = 10.0
 """Seconds between two looks while something is waited for."""
 AT_THE_END: Final = 10.0
 """Seconds that the removal of the entries may take."""
-_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
 
 class SwitchStuck(Exception):
@@ -133,16 +130,17 @@ class Switch:
             unread=scope.unread,
         )
         peerings = await PeeringReading(self.sender, scope.peering, scope.namespaces).peerings()
-        deployments = [await self._with_pods(one) for one in audit.deployments]
         now, time = self.clock.now(), anyio.current_time()
         peers = [
             SeenPeer(str(one), peer.identity, peer.priority, round(peer.seconds_left(now)))
             for one in peerings
             for peer in one.operators(now)
         ]
-        meant = {name: [one.name for one in deployments if _is(one, name)] for name in scope.deployments}
+        meant = {
+            name: [one.name for one in audit.deployments if _is(one, name)] for name in scope.deployments
+        }
         seen = plan.Seen(
-            evolve(audit, peers=peers, deployments=deployments),
+            evolve(audit, peers=peers),
             now,
             peerings,
             [name for name, found in meant.items() if not found],
@@ -153,21 +151,6 @@ class Switch:
         since = time if self._frozen_since is None else self._frozen_since
         self._frozen_since = since if seen.frozen else None
         return evolve(seen, waited=time - self._began, frozen_for=time - since if seen.frozen else 0.0)
-
-    async def _with_pods(self, deployment: SeenDeployment) -> SeenDeployment:
-        """With its pods that have not ended: its status counts none that is being deleted."""
-        document = await self.sender.send("GET", _path(deployment), json_object)
-        selector = ",".join(map(str, requirements_of(document["spec"]["selector"])))
-        namespace, pods, after = deployment.name.partition("/")[0], 0, ""
-        while True:
-            query = {**_PODS, "labelSelector": selector, "limit": "500"}
-            query |= {"continue": after} if after else {}
-            page = await self.sender.send(
-                "GET", f"/api/v1/namespaces/{namespace}/pods", decode_list_page, query
-            )
-            pods, after = pods + len(page.items or ()), page.metadata.continue_
-            if not after:
-                return evolve(deployment, pods=pods)
 
     # --- write ------------------------------------------------------------------------------------------
 

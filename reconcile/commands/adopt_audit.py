@@ -27,7 +27,7 @@ def audit(former: FormerOperator, kubeconfig: str | None, context: str | None, j
     names that its settings give. Without them and --kind all custom kinds are read, and those are shown
     whose objects have traces of kopf. Without --peering all peering objects count. The command reads and
     changes nothing; it needs the right to list the kinds, their definitions, peering objects, webhook
-    configurations, and Deployments for --deployment.
+    configurations, and Deployments and pods for --deployment.
     """
     with progress("reading the objects"):
         found = anyio.run(_audited, Cluster(kubeconfig, context), former)

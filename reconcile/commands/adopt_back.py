@@ -9,6 +9,8 @@ import click
 from attrs import frozen
 
 from informers import SystemClock
+from reconcile.adoption.audit import counted
+from reconcile.adoption.cluster_reading import ClusterReading
 from reconcile.adoption.handing_back import Fates, HandingBack
 from reconcile.adoption.kopf_return import Fate, Path, ReturnedKind
 from reconcile.adoption.own_operator import OwnOperatorActive, check_stopped
@@ -156,7 +158,7 @@ async def _check_stopped(sender: Sender, asked: _Asked) -> None:
     """That neither operator would work on the objects meanwhile. Raises Problem, ApiError."""
     operator, clock = asked.operator, SystemClock()
     try:
-        await check_stopped(sender.transport, clock, operator.name, asked.home, operator.manager.options)
+        await check_stopped(sender, clock, operator.name, asked.home, operator.manager.options)
     except OwnOperatorActive as active:
         raise Problem(
             f"{printable(active.found)}, so the new operator would take the objects over again", active.hint
@@ -172,6 +174,14 @@ async def _check_stopped(sender: Sender, asked: _Asked) -> None:
             f"{printable(active.found)}, so {active.predecessor.name} is at work",
             "stop it until the objects are handed back: it takes those without its copy for new ones",
         ) from None
+    former = {name for one in controllers if one.predecessor for name in one.predecessor.deployments}
+    for deployment in await ClusterReading(sender, clock).deployments(sorted(former)):
+        if not deployment.stopped:
+            raise Problem(
+                f"the Deployment {deployment.name} has {counted(deployment.pods, 'pod')} not ended, so the "
+                "operator on kopf may be at work",
+                "wait until they have gone",
+            )
 
 
 def _show(fates: Sequence[Fates]) -> None:

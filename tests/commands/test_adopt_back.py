@@ -20,6 +20,7 @@ from reconcile.testing.control_plane import ServerEndpoint
 from tests.adoption.returned_sites import Site, sites
 from tests.commands.helpers import complaint
 from tests.helpers.definitions import definition
+from tests.helpers.pods import pod
 
 BACK = ("adopt", "kopf", "back")
 MODULE = "tests.adoption.returned_sites"
@@ -134,7 +135,7 @@ def deployment(name: str, namespace: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "namespace", "said"),
     [
-        ("sites", "sites-system", "error: the Deployment sites-system/sites asks for 1 replicas"),
+        ("sites", "sites-system", "error: the Deployment sites-system/sites asks for 1 replica, so"),
         (
             "old-sites",
             "default",
@@ -151,6 +152,31 @@ def test_nothing_is_written_while_one_of_the_operators_is_at_work(
         await client.create(deployment(name, namespace))
 
     on(cluster, deployed)
+    arguments = (MODULE, "--yes", "--kubeconfig", str(cluster.kubeconfig))
+    assert complaint(capsys, *BACK, *arguments).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "said"),
+    [
+        ("sites", "sites-system", "error: the Deployment sites-system/sites has 1 pod not ended, so the new"),
+        ("old-sites", "default", "error: the Deployment default/old-sites has 1 pod not ended, so the oper"),
+    ],
+)
+def test_nothing_is_written_while_a_pod_of_one_of_them_is_being_deleted(
+    cluster: ServerEndpoint, capsys: pytest.CaptureFixture[str], name: str, namespace: str, said: str
+) -> None:
+    async def stopping(client: Client) -> None:
+        await fill(client)
+        await client.create(Namespace(metadata=ObjectMeta("sites-system")))
+        stopped = deployment(name, namespace)
+        await client.create({**stopped, "spec": {**stopped["spec"], "replicas": 0}})
+        last = pod(
+            "last", "Running", namespace=namespace, labels={"a": "b"}, finalizers=("example.com/wait",)
+        )
+        await client.delete(await client.create(last))
+
+    on(cluster, stopping)
     arguments = (MODULE, "--yes", "--kubeconfig", str(cluster.kubeconfig))
     assert complaint(capsys, *BACK, *arguments).startswith(said)
 
