@@ -57,9 +57,12 @@ def _listed(counts: Counts) -> str:
 
 
 def as_json(audit: Audit, report: Report) -> Mapping[str, Any]:
+    return {"ready": ready(report), "findings": report.as_json(), **facts_as_json(audit)}
+
+
+def facts_as_json(audit: Audit) -> Mapping[str, Any]:
+    """What was found, without what follows from it."""
     return {
-        "ready": ready(report),
-        "findings": report.as_json(),
         "kinds": [_kind_as_json(tally) for tally in audit.tallies],
         "kindsRead": audit.looked_at,
         "peers": [asdict(one) for one in audit.peers],

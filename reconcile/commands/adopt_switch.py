@@ -1,5 +1,6 @@
 """`reconcile adopt kopf switch`: stops the operator on kopf at a moment when nothing is half done."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Literal
@@ -11,7 +12,8 @@ from attrs import frozen
 from informers import Key, SystemClock
 from reconcile.adoption import switch_plan as plan
 from reconcile.adoption.adopted_kinds import AdoptedKind
-from reconcile.adoption.audit import counted
+from reconcile.adoption.audit import counted, ready
+from reconcile.adoption.audit_text import facts_as_json
 from reconcile.adoption.cluster_reading import ClusterReading
 from reconcile.adoption.switch_leftovers import leftovers
 from reconcile.adoption.switch_release import HeldObject, Release
@@ -62,6 +64,7 @@ class NotSwitched(Problem):
     help="Release this object, whose creation by kopf you have finished or undone by hand.",
 )
 @click.option("--verify", is_flag=True, help="Only say what of kopf is left; exit status 1 if anything is.")
+@click.option("--json", "as_json", is_flag=True, help="Print what --verify found as JSON.")
 @click.option("--dry-run", is_flag=True, help="Print what it would do, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @kubeconfig_options
@@ -72,6 +75,7 @@ def switch(
     timeout: float,
     finished: tuple[str, ...],
     verify: bool,
+    as_json: bool,
     dry_run: bool,
     yes: bool,
     kubeconfig: str | None,
@@ -84,13 +88,16 @@ def switch(
     0, and waits for the end of its pods. Then start the new operator, and see with --verify what is left. It
     may be killed at any time and run again. Without --deployment, stop the operator yourself when it is
     frozen. FILE, MODULE and --kind are as of `audit`; name the peering object with --peering unless it is
-    `default`. Exit status 1: it could not be finished, and the last line says why.
+    `default`. Exit status 1: it could not be finished, and the last line says why;
+    with --verify: something of kopf is left, or could not be read.
     """
     if verify and (finished or dry_run):
         raise Problem("--verify reads and changes nothing", "run it by itself")
+    if as_json and not verify:
+        raise Problem("--json is for what --verify finds", "add --verify, or leave --json out")
     asked = _Asked(Cluster(kubeconfig, context), former, plan.Terms(unfinished, drain), dry_run, yes)
     if verify:
-        return _verified(asked)
+        return _verified(asked, as_json=as_json)
     if finished:
         return _released(asked, [_key(text) for text in finished])
     return _switched(asked, timeout)
@@ -177,13 +184,17 @@ def _conclude(notes: Sequence[str], good: str) -> None:
 # --- what is left -------------------------------------------------------------------------------------
 
 
-def _verified(asked: _Asked) -> int:
+def _verified(asked: _Asked, *, as_json: bool) -> int:
     with progress("reading the objects"):
         seen = anyio.run(asked.look)
     report = leftovers(seen)
+    done = ready(report)
+    if as_json:
+        verdict = {"nothingLeft": done, "findings": report.as_json(), **facts_as_json(seen.audit)}
+        click.echo(json.dumps(verdict, indent=2))
+        return 0 if done else 1
     show_findings(report)
-    left = [one for one in report.findings if one.severity != "warning"]
-    if left:
+    if not done:
         click.echo("something of kopf is left")
         return 1
     objects = sum(tally.objects for tally in seen.audit.tallies)

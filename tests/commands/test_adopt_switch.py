@@ -1,6 +1,7 @@
 """`reconcile adopt kopf switch` as a person types it, on a server of its own, without kopf."""
 
 import datetime
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -243,6 +244,35 @@ def test_verify_says_that_nothing_is_left(
     assert capsys.readouterr().out == (
         "nothing of kopf is left on 1 object: leave predecessor= out of the controllers\n"
     )
+
+
+def test_verify_as_json_has_the_verdict_the_findings_and_what_was_found(
+    cluster: ServerEndpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(cluster, managed("left"), replicas=0)
+    verify = ("--verify", "--json", "--deployment", "operator")
+    assert switch(cluster, *verify) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["nothingLeft"] is False
+    (finding,) = found["findings"]
+    assert (finding["check"], finding["severity"]) == ("objects", "error")
+    assert found["deployments"] == [{"name": "default/operator", "replicas": 0, "pods": 0}]
+    assert (found["kinds"][0]["objects"], found["kinds"][0]["withTraces"]) == (1, 1)
+    on(cluster, _without_traces)
+    assert switch(cluster, *verify) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["nothingLeft"], found["findings"]) == (True, [])
+
+
+async def _without_traces(client: Client) -> None:
+    (left,) = await client.raw.snapshots(GADGETS, live=True)
+    gone = {"metadata": {"finalizers": None, "annotations": None}}
+    await client.raw.patch(GADGETS, left.key, gone, guard={})
+
+
+def test_json_is_for_verify_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "error: --json is for what --verify finds: add --verify, or leave --json out\n"
+    assert complaint(capsys, *SWITCH, "--json") == said
 
 
 def test_verify_is_run_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
