@@ -3,14 +3,15 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from reconcile.adoption.kopf_draft import HELD_SECONDS, Draft, Part, controller_name, settings_lines
+from reconcile.adoption.kopf_draft import HELD_SECONDS, Draft, Part, controller_name
+from reconcile.adoption.kopf_draft_moving import moving
 from reconcile.adoption.kopf_draft_steps import body_of, constants, names_used, steps_of
 
 
 def modules_of(drafts: Sequence[Draft], name: str) -> Mapping[str, str]:
     """The texts of a draft of some kinds by their paths; `name` is that of the operator."""
     package = drafts[0].package
-    files = {f"{package}/__main__.py": _main(drafts[0]), "MOVING.md": _moving(drafts)}
+    files = {f"{package}/__main__.py": _main(drafts[0]), "MOVING.md": moving(drafts)}
     for draft in drafts:
         files[f"{package}/{draft.module('reconciler')}.py"] = _reconciler(draft, name)
         files[f"tests/test_{package}{'' if draft.first else f'_{draft.kind.lower()}'}.py"] = _tests(draft)
@@ -318,77 +319,3 @@ def test_it_survives_every_fault() -> None:
     """Every crash, lost answer and late event leads to the same end state."""
     sweep(STORY)
 '''
-
-
-def _moving(drafts: Sequence[Draft]) -> str:
-    operator = drafts[0].operator
-    lines = [
-        "# From kopf",
-        "",
-        f"Drafted from {', '.join(operator.modules)} (kopf {operator.version}).",
-        "Where each function went:",
-        "",
-        "| on kopf | here |",
-        "|---|---|",
-        *(f"| {place} | {here} |" for place, here in _where(drafts).items()),
-    ]
-    if operator.settings:
-        lines += ["", "Settings:", "", *settings_lines(operator)]
-    lines += _about_steps(drafts)
-    lines += [
-        "",
-        "Take the name of each function out of `UNWRITTEN` when it is written: until then the operator does",
-        "not start in a cluster with objects of the one on kopf. `reconcile run --dry-run` does, and shows",
-        "what would be written. Before the switch: check the names in `predecessor=` of the controller.",
-    ]
-    return _text(lines)
-
-
-def _about_steps(drafts: Sequence[Draft]) -> Iterator[str]:
-    """What became of sub-handlers, and what the steps need before the switch."""
-    for draft in drafts:
-        kind, stepped = draft.kind, draft.stepped
-        if stepped:
-            module, field = f"{draft.package}.{draft.module('models')}", draft.steps_field
-            yield ""
-            yield f"Sub-handlers of {_named(stepped)} of {kind} are steps: each is done once, and"
-            yield f"recorded in `status.{field}`. On objects that kopf has handled they count as done."
-            yield f"Apply the definition with that field before the switch: `reconcile crds {module}`."
-        for part in stepped:
-            if part.each:
-                names = part.beside["names"]
-                yield f"Those of `{part.name}` are known to a call of it alone: `{names}` has to name them."
-        rest = [part for part in draft.reconciled if part.has_inner and part not in stepped]
-        if rest:
-            why = "the kind has no place for records" if draft.domain else "kopf called them at each start"
-            yield from ("", f"Sub-handlers of {_named(rest)} of {kind} are called in each run: {why}.")
-
-
-def _named(parts: Sequence[Part]) -> str:
-    return ", ".join(f"`{part.name}`" for part in parts)
-
-
-def _where(drafts: Sequence[Draft]) -> Mapping[str, str]:
-    """What became of each function, by its place; those without a place in the draft come last."""
-    placed: dict[str, list[str]] = {}
-    for draft in drafts:
-        for part in draft.parts:
-            if part not in draft.left and (draft.first or part not in draft.activities):
-                placed.setdefault(part.place, []).append(f"`{part.name}` in `{_file(draft, part)}`")
-    found = {place: ", ".join(there) for place, there in placed.items()}
-    for part in drafts[0].left:
-        kind = drafts[0].owned_by(part)
-        owned = f"`owns=[{kind}]` of the controller, or `watches=` where they are not its children"
-        found.setdefault(part.place, owned if kind else f"not drafted: it is for {_resources(part)}")
-    return found
-
-
-def _file(draft: Draft, part: Part) -> str:
-    if part in draft.activities:
-        return f"{draft.package}/__main__.py"
-    admits = part in (*draft.refusing, *draft.completing)
-    return f"{draft.package}/{draft.module('admission' if admits else 'reconciler')}.py"
-
-
-def _resources(part: Part) -> str:
-    return ", ".join(dict.fromkeys(str(one.selector) for one in part.handlers))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import click
 import pytest
 import yaml
 from attrs import evolve
@@ -21,6 +22,7 @@ from reconcile.adoption.kopf_draft import Draft
 from reconcile.adoption.kopf_draft_modules import modules_of
 from reconcile.adoption.kopf_handlers import ResourceNames
 from reconcile.adoption.kopf_modules import read_operator
+from reconcile.commands.main import reconcile as reconcile_command
 from reconcile.errors import UnwrittenDraft
 from reconcile.models import definition_of
 from reconcile.testing import FakeClient, run_once
@@ -99,6 +101,31 @@ def test_each_handler_has_a_place_or_is_named_as_one_without(drafted: Path) -> N
     assert went["apart"] == "not drafted: it is for category all"
     operator = read_operator([SITES], [])
     assert {one.place.name for one in operator.handlers} == {*went} - {"on kopf", "---"}
+
+
+def test_moving_md_has_both_ways_over_and_the_way_back(drafted: Path) -> None:
+    text = (drafted / "sites-held" / "MOVING.md").read_text()
+    for line in (
+        "reconcile adopt kopf audit held.py",
+        "reconcile adopt kopf switch held.py --deployment NAMESPACE/NAME",
+        "reconcile adopt kopf switch held.py --verify",
+        "reconcile adopt kopf back sites_held --dry-run",
+    ):
+        assert f"    {line}\n" in text
+        options_exist(line)
+    assert "`reconcile run sites_held --freeze-predecessor`" in text
+
+
+def options_exist(line: str) -> None:
+    """Fails for a command, or an option of it, that does not exist."""
+    _, *names = line.replace("--dry-run", "").split()
+    command: click.Command = reconcile_command
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), names.pop(0))
+        assert found is not None
+        command = found
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {name for name in line.split() if name.startswith("--")} <= known
 
 
 def test_the_controller_follows_from_the_handlers(drafted: Path) -> None:
