@@ -8,9 +8,9 @@ kopf is taken over until all is written.
 import itertools
 import keyword
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from attrs import evolve, field, frozen
 
@@ -25,6 +25,16 @@ HELD_SECONDS: Final = 60
 RECONCILED: Final = frozenset(
     {"kopf.on.create", "kopf.on.update", "kopf.on.resume", "kopf.on.field", "kopf.on.event", "kopf.timer"}
 )
+_ROLES: Final = {
+    **dict.fromkeys(sorted(RECONCILED), "reconciled"),
+    "kopf.on.delete": "cleanup",
+    "kopf.daemon": "daemon",
+    "kopf.on.mutate": "defaults",
+    "kopf.on.validate": "check",
+    "kopf.index": "index",
+}
+"""What functions with these decorators become, in the order in which one keeps its name."""
+_Roles: TypeAlias = Callable[[Sequence[KopfHandler]], Mapping[str, Sequence[KopfHandler]]]
 _BESIDE: Final = ("steps", "value", "names")
 ONCE: Final = frozenset({"kopf.on.create", "kopf.on.update", "kopf.on.field"})
 """Decorators of handlers that are called for one change, with all their sub-handlers, until it is through."""
@@ -104,9 +114,22 @@ class Draft:
         taken = {self.reconciler, *map(controller_name, self.beside)}
         parts = (
             evolve(part, handlers=[one for one in part.handlers if not self._is_beside(one)] or part.handlers)
-            for part in _parts(self.operator.handlers, taken)
+            for part in _parts(self.operator.handlers, taken, self._by_role)
         )
         object.__setattr__(self, "parts", tuple(parts))
+
+    def _by_role(self, handlers: Sequence[KopfHandler]) -> Mapping[str, Sequence[KopfHandler]]:
+        """The handlers of one function by what it becomes for the kind: a function of the draft for each.
+
+        The first one has the name of the function, and the handlers of other kinds.
+        """
+        own = {one.decorator for one in handlers if one.selector and one.selector.matches(self.names)}
+        roles = list(dict.fromkeys(role for decorator, role in _ROLES.items() if decorator in own)) or [""]
+        found: dict[str, list[KopfHandler]] = {role: [] for role in roles}
+        for one in handlers:
+            role = _ROLES.get(one.decorator, "")
+            found[role if role in found else roles[0]].append(one)
+        return {role: of_role for role, of_role in found.items() if of_role}
 
     def module(self, name: str) -> str:
         """The name of a module for this kind: `reconciler`, or `backup_reconciler`."""
@@ -324,7 +347,7 @@ def built_in_named(word: str) -> tuple[str, ResourceNames] | None:
     return None
 
 
-def _parts(handlers: Sequence[KopfHandler], names: Collection[str]) -> Iterator[Part]:
+def _parts(handlers: Sequence[KopfHandler], names: Collection[str], by_role: _Roles) -> Iterator[Part]:
     taken = {*_TAKEN, *names}
 
     def named(text: str) -> str:
@@ -338,11 +361,13 @@ def _parts(handlers: Sequence[KopfHandler], names: Collection[str]) -> Iterator[
         return free
 
     for group in by_function(handlers):
-        name, facts = named(group[0].place.name.rpartition(".")[2]), group[0].facts
-        inner = {one: named(f"{name}_{one}") for one in (facts.subhandlers if facts else ())}
-        each = named(f"{name}_each") if facts and facts.makes_subhandlers else ""
-        beside = {one: named(f"{name}_{one}") for one in (_BESIDE if inner or each else ())}
-        yield Part(name, group, inner, each, beside)
+        plain, facts = group[0].place.name.rpartition(".")[2], group[0].facts
+        for number, (role, of_role) in enumerate(by_role(group).items()):
+            name = named(f"{plain}_{role}" if number else plain)
+            inner = {one: named(f"{name}_{one}") for one in (facts.subhandlers if facts else ())}
+            each = named(f"{name}_each") if facts and facts.makes_subhandlers else ""
+            beside = {one: named(f"{name}_{one}") for one in (_BESIDE if inner or each else ())}
+            yield Part(name, of_role, inner, each, beside)
 
 
 def settings_lines(operator: KopfOperator) -> Sequence[str]:

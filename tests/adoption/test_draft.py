@@ -46,6 +46,16 @@ def outer(spec, **_):
         @kopf.subhandler(id=f"item-{name}")
         def each(**_): ...
 """
+SEVERAL = """
+import kopf
+
+@kopf.on.delete("sites")
+@kopf.on.create("sites")
+@kopf.daemon("sites")
+@kopf.on.validate("sites")
+@kopf.on.event("pods")
+def keep(**_): ...
+"""
 NAMES = ResourceNames("example.com", ["v1"], "Site", "sites", "site")
 
 
@@ -239,6 +249,23 @@ def test_strange_names_and_docstrings_stay_text(tmp_path: Path, name: str) -> No
     indexes = re.search(r"indexes=\{(.*): Index\(Pod, found\)\}", texts["sites/reconciler.py"])
     assert indexes is not None
     assert ast.literal_eval(indexes[1]) == name
+
+
+def test_a_function_with_several_decorators_becomes_one_for_each_thing_that_it_does(tmp_path: Path) -> None:
+    file = tmp_path / "several.py"
+    file.write_text(SEVERAL)
+    texts = modules_of([Draft("sites", "Site", read_operator([str(file)], []), NAMES)], "sites")
+    tree = ast.parse(texts["sites/reconciler.py"])
+    functions = [one for one in tree.body if isinstance(one, ast.AsyncFunctionDef)]
+    docs = {one.name: ast.get_docstring(one) or "" for one in functions}
+    assert [*docs] == ["keep", "reconcile_site", "keep_cleanup", "keep_daemon"]
+    assert len(functions) == len(docs)
+    assert "@kopf.on.create" in docs["keep"]
+    assert "@kopf.on.delete" not in docs["keep"]
+    assert "@kopf.on.delete" in docs["keep_cleanup"]
+    assert "cleanup=keep_cleanup," in texts["sites/reconciler.py"]
+    assert "def keep_check(" in texts["sites/admission.py"]
+    assert "`keep` in `sites/reconciler.py`, `keep_cleanup` in" in texts["MOVING.md"]
 
 
 async def test_a_draft_takes_no_object_over_until_all_its_functions_are_written(drafted: Path) -> None:
