@@ -45,8 +45,8 @@ bench: setup-bench ## measure; ARGS="--json FILE"
 pictures: setup-test ## take the pictures of the status page in docs/pictures anew; needs a Chromium
 	@PICTURES=1 $(BIN)/python -m pytest -q tests/status/test_page_pictures.py $(ARGS)
 
-compared: setup-bench ## the figures of docs/explanation/compared.md: the same operator on kopf and kr8s
-	@$(BIN)/python -m tests.compared
+compared: setup-bench ## the figures of docs/explanation/compared.md: beside kopf and kr8s, and controller-runtime and kube-rs where go and cargo can build them; ARGS="cost", ARGS="requests"
+	@$(BIN)/python -m tests.compared $(ARGS)
 
 fuzz: setup-test ## 50,000 bad requests to the embedded server, half over sockets; and 66,000 bad answers to clients and informers
 	@FUZZ_REQUESTS=25000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)

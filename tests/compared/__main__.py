@@ -1,11 +1,16 @@
-"""The figures of docs/explanation/compared.md: `python -m tests.compared`, in some two minutes."""
+"""The figures of docs/explanation/compared.md: `python -m tests.compared [requests|cost]`.
 
+The requests take some two minutes; the cost takes ten, and longer where a program must be built first.
+"""
+
+import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from tests.compared import cost
 from tests.compared.story import CASES, OPERATORS, Operator, lines_of, outcome_of, requests_of
 
 REST = 60.0
@@ -32,7 +37,7 @@ def counted(asked: list[str]) -> str:
     return f"{verbs['read']} + {verbs['write']}"
 
 
-def main() -> None:
+def requests() -> None:
     _row("", *(operator.name for operator in OPERATORS))
     _row("---", *("---" for _ in OPERATORS))
     _row("lines of code", *(lines_of(operator) for operator in OPERATORS))
@@ -44,5 +49,20 @@ def main() -> None:
             _row(case, *threads.map(partial(_outcome, case), OPERATORS))
 
 
+def costs() -> None:
+    # Nothing else of ours may run meanwhile, so the programs come one after another.
+    names, *lines = cost.table()
+    for line in (names, ["---"] * len(names), *lines):
+        _row(*line)
+
+
+TABLES = {"requests": requests, "cost": costs}
+
+
+def main(chosen: list[str]) -> None:
+    for name in chosen or TABLES:
+        TABLES[name]()
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

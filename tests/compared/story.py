@@ -242,9 +242,10 @@ def site_definition() -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _serving(kubeconfig: Path) -> AsyncIterator[Recording]:
+async def serving(kubeconfig: Path, definition: Mapping[str, Any]) -> AsyncIterator[Recording]:
+    """A server with one kind, over HTTPS, until the end of the block."""
     server = Recording()
-    server.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", site_definition())
+    server.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     async with anyio.create_task_group() as tasks, serve(server, token="compared") as face:
         tasks.start_soon(server.run)
         write_kubeconfig(kubeconfig, face.url, face.ca_pem, face.token)
@@ -258,7 +259,7 @@ def staged(operator: Operator, folder: Path) -> Iterator[Stage]:
     (folder / "names").mkdir()
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(_serving(folder / "kubeconfig")) as server,
+        portal.wrap_async_context_manager(serving(folder / "kubeconfig", site_definition())) as server,
     ):
         stage = Stage(operator, server, portal, folder)
         try:
