@@ -4,8 +4,9 @@ import asyncio
 import os
 import socket
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
@@ -102,18 +103,18 @@ class KubernetesTransport:
         return self.connection.server
 
     async def request(self, request: HttpRequest) -> Response:
-        with self._explaining(request, self._timeouts.answer):
+        with _Explaining(self, request, self._timeouts.answer):
             reply = await self._send(request, stream=False)
             async with reply:
                 return Response(reply.status, _headers(reply), await reply.read())
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:
-        with self._explaining(request, self._timeouts.headers), anyio.fail_after(self._timeouts.headers):
+        explaining = _Explaining(self, request, self._timeouts.headers)
+        with explaining, anyio.fail_after(self._timeouts.headers):
             reply = await self._send(request, stream=True)
-        chunks = _Chunks(reply, lambda: self._explaining(request, self._timeouts.headers))
         try:
-            yield StreamingResponse(reply.status, _headers(reply), chunks)
+            yield StreamingResponse(reply.status, _headers(reply), _Chunks(reply.content, explaining))
         finally:
             reply.close()
 
@@ -166,38 +167,59 @@ class KubernetesTransport:
             await retired.close()
         return self._sessions
 
-    @contextmanager
-    def _explaining(self, request: HttpRequest, seconds: float) -> Iterator[None]:
-        name = f"{request.method} {self.server}{request.path}"
-        if self._closed:
-            raise Unreachable("this transport was closed", name)
-        cancels = cancel_requests()
-        try:
-            yield
-        except (aiohttp.ClientError, OSError) as error:
-            raise explain(error, name, self.connection, self._timeouts.connect, seconds) from error
-        except asyncio.CancelledError as error:
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def explained(self, error: Exception, request: str, seconds: float) -> TransportError:
+        """What an exception of the HTTP library means for a request that may take `seconds`."""
+        return explain(error, request, self.connection, self._timeouts.connect, seconds)
+
+
+class _Explaining:
+    """Turns errors of the HTTP library into those of a transport; may be entered any number of times.
+
+    A stream enters it for each chunk, so it is a class, which costs a quarter of a generator.
+    """
+
+    __slots__ = ("_cancels", "_name", "_seconds", "_transport")
+
+    def __init__(self, transport: KubernetesTransport, request: HttpRequest, seconds: float) -> None:
+        self._transport = transport
+        self._name = f"{request.method} {transport.server}{request.path}"
+        self._seconds = seconds
+        self._cancels = 0
+
+    def __enter__(self) -> None:
+        if self._transport.closed:
+            raise Unreachable("this transport was closed", self._name)
+        self._cancels = cancel_requests()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, aiohttp.ClientError | OSError):
+            raise self._transport.explained(error, self._name, self._seconds) from error
+        if isinstance(error, asyncio.CancelledError):
             # Requests share look-ups of names and connections: one that is cancelled may take others along.
-            if asked_to_end() or cancel_requests() > cancels:
-                raise
-            raise OutcomeUnknown("it was cancelled within the HTTP library", name) from error
+            if asked_to_end() or cancel_requests() > self._cancels:
+                return
+            raise OutcomeUnknown("it was cancelled within the HTTP library", self._name) from error
 
 
 class _Chunks:
     """The body of a stream as it comes. A generator would have to be closed as well."""
 
-    def __init__(
-        self, reply: aiohttp.ClientResponse, explaining: Callable[[], AbstractContextManager[None]]
-    ) -> None:
-        self._reply = reply
+    def __init__(self, content: aiohttp.StreamReader, explaining: _Explaining) -> None:
+        self._content = content
         self._explaining = explaining
 
     def __aiter__(self) -> "_Chunks":
         return self
 
     async def __anext__(self) -> bytes:
-        with self._explaining():
-            chunk = await self._reply.content.readany()
+        with self._explaining:
+            chunk = await self._content.readany()
         if not chunk:
             raise StopAsyncIteration
         return chunk

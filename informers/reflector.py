@@ -1,5 +1,6 @@
 """Keeps part of a store equal to a collection of a server: executes what `reflector_state` decides."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -402,7 +403,8 @@ class Reflector:
 
     async def _read_events(self, stream: StreamingResponse, watch: WatchDeadline, request: str) -> None:
         lines = LineSplitter()
-        pace, read = self._pace, self._read
+        # The loop's own clock: to look for the loop each time costs as much as to decode a line.
+        pace, read, now = self._pace, self._read, asyncio.get_running_loop().time
         pace.start()
         async for chunk in stream.chunks:
             if self._is_interrupted():  # the cancellation may come late
@@ -426,10 +428,10 @@ class Reflector:
                     if self._is_interrupted():
                         return
             self._flush()
-            watch.heard(self._state)
+            heard = self.status.heard = now()
+            watch.heard(self._state, heard)
             if isinstance(self._state, Watching):
                 self.status.error = None
-            self.status.heard = anyio.current_time()
             self._sink.announce()
         if lines.pending:
             raise OutcomeUnknown("the stream ended within a line", request)

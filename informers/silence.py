@@ -32,9 +32,8 @@ class WatchDeadline:
         """Whether a bookmark came that did not just end a list."""
         return self._patience is not None
 
-    def heard(self, state: State) -> None:
+    def heard(self, state: State, now: float) -> None:
         """The server sent something: postpone the deadline of a list, and of a watch with bookmarks."""
-        now = anyio.current_time()
         if isinstance(state, Streaming):
             if self._silence is not None:
                 self.scope.deadline = now + self._silence
