@@ -1,4 +1,4 @@
-"""At most one hand-out of a key per interval, and times that end later than now."""
+"""At most one hand-out of a key per interval, and times: ends later than now, and the one before any."""
 
 import math
 from collections import OrderedDict
@@ -48,3 +48,8 @@ def later(now: float, delay: float) -> float:
     ever in a virtual loop, whose time stands still while there is work.
     """
     return max(now + delay, math.nextafter(now, math.inf)) if delay else now
+
+
+def no_time_yet() -> float:
+    """The clock of a queue that no event loop has used: in it nothing has happened."""
+    return 0.0

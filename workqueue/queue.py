@@ -22,7 +22,7 @@ from workqueue.backoff import KeyBackoff
 from workqueue.entries import Entry, Item, entry_for, merged
 from workqueue.limiters import RateLimiter
 from workqueue.order import AgeingOrder, Heap, ReadyOrder, StrictOrder
-from workqueue.pacing import Pace, later
+from workqueue.pacing import Pace, later, no_time_yet
 from workqueue.queue_status import QueueMetrics, QueueStatus
 from workqueue.waiters import Waiters
 
@@ -79,7 +79,7 @@ class WorkQueue(Generic[K]):
         self._turned_at = -math.inf
         self._thread: int | None = None
         self._token: anyio.lowlevel.EventLoopToken | None = None
-        self._now = _no_time_yet
+        self._now = no_time_yet
         self.on_add: Callable[[K], None] | None = None
         """Called with each key that is added, in the queue's event loop; it must be quick and not raise."""
 
@@ -282,6 +282,7 @@ class WorkQueue(Generic[K]):
         token = anyio.lowlevel.current_token()
         # asyncio's token is its event loop, whose `time` costs a tenth of looking for the loop each time.
         self._now = getattr(token.native_token, "time", token.backend_class.current_time)
+        self._waiters.settle_in(token.native_token)
         self._token = token
         self._thread = get_ident()
 
@@ -378,6 +379,8 @@ class WorkQueue(Generic[K]):
             self._before_turn = _UNINTERRUPTED_KEYS
 
     def _hand_out(self, now: float) -> Item[K] | None:
+        if not self._queued:
+            return None
         if self._delayed.first <= now:
             self._promote(now)
         try:
@@ -493,8 +496,3 @@ class Work(Generic[K]):
         item, self._item = self._item, None
         if item is not None:
             self._queue._end(item, failed=error is not None)
-
-
-def _no_time_yet() -> float:
-    """The clock of a queue that no event loop has used: in it nothing has happened."""
-    return 0.0
