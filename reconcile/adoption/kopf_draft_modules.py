@@ -2,10 +2,17 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from reconcile.adoption.kopf_draft import HELD_SECONDS, Draft, Part, controller_name
 from reconcile.adoption.kopf_draft_moving import moving
 from reconcile.adoption.kopf_draft_steps import body_of, constants, names_used, steps_of
+
+_DEPLOYMENTS: Final = (
+    "# Add deployments=, the name of its Deployment if that is not this operator's too: no manager",
+    "# starts then before its pods have ended.",
+)
+"""A name that is not right would be worse than none: without one, a recent status by kopf counts."""
 
 
 def modules_of(drafts: Sequence[Draft], name: str) -> Mapping[str, str]:
@@ -223,8 +230,8 @@ def _options(draft: Draft, name: str) -> Iterator[str]:
 
 def _predecessor(draft: Draft, name: str, indent: str = "") -> str:
     given = [f"{key}={_literal(value)}" for key, value in draft.operator.trace_names.items()]
-    names = [f'"{name} on kopf"', f'deployments="{name}"', *given, "unwritten=UNWRITTEN"]
-    return "Predecessor.kopf(\n" + "".join(f"{indent}    {one},\n" for one in names) + f"{indent})"
+    options = [f'"{name} on kopf",', *_DEPLOYMENTS, *(f"{one}," for one in (*given, "unwritten=UNWRITTEN"))]
+    return "Predecessor.kopf(\n" + "".join(f"{indent}    {one}\n" for one in options) + f"{indent})"
 
 
 def _literal(text: str) -> str:

@@ -128,7 +128,9 @@ class Predecessor:
 
     `leases` and `deployments` are names, in any namespace; `images` are parts of the names of its containers'
     images. A recent status of the kind by another writer counts too. `traces` are the names under which an
-    operator on kopf works; `Predecessor.kopf` makes them.
+    operator on kopf works; `Predecessor.kopf` makes them. What `field_managers` wrote of the children without
+    apply (operation `Update` of their managed fields) becomes the controller's with the first apply of each,
+    so that a field which the intent does not name disappears.
     """
 
     name: str
@@ -138,6 +140,7 @@ class Predecessor:
     traces: KopfTraces | None = None
     unfinished: Literal["hold", "run"] = "hold"
     unwritten: tuple[str, ...] = ()
+    field_managers: tuple[str, ...] = ()
 
     @classmethod
     def kopf(
@@ -379,8 +382,10 @@ class Controller(_Options[T]):
     @cached_property
     def former_updaters(self) -> Sequence[str]:
         """The field managers whose fields, written without apply, belong to it from its first apply on."""
-        traces = None if self.predecessor is None else self.predecessor.traces
-        return () if traces is None else traces.field_managers
+        if self.predecessor is None:
+            return ()
+        traces = self.predecessor.traces
+        return self.predecessor.field_managers if traces is None else traces.field_managers
 
     @cached_property
     def labels(self) -> Sequence[Requirement]:

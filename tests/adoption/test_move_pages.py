@@ -1,5 +1,6 @@
 """The guides for those who come from another framework: their code runs, and their tables are complete."""
 
+import json
 import os
 import re
 import subprocess
@@ -14,10 +15,13 @@ import pytest
 from attrs import define, evolve, field, frozen
 from kopf import on
 
+from informers import HttpRequest
 from reconcile import Controller, ObjectMeta
 from reconcile.adoption.kopf_table import counterparts
 from reconcile.errors import TemporaryError
+from reconcile.kinds import Deployment
 from reconcile.testing import FakeClient, ListeningServer, ManagerRunner, VirtualCluster, run_once
+from tests.clients.gadgets import deployment
 from tests.docs.blocks import ROOT, all_blocks, assert_shown, code, run
 
 KOPF = "docs/how-to/move-from-kopf.md"
@@ -264,3 +268,30 @@ async def test_the_operator_for_those_who_come_from_go_works_and_declares_what_i
     ]
     assert done.conditions["Ready"]["status"] == "False"
     assert (await run_once(names["shops"], shop, client)).writes == []
+
+
+@pytest.mark.parametrize("applied", [False, True])
+async def test_what_an_operator_in_go_left_becomes_the_ports(applied: bool) -> None:
+    names = run("docs/how-to/move-from-controller-runtime.md")
+    shop = names["Shop"](
+        metadata=ObjectMeta("a", "default", finalizers=("shop.example.com/finalizer",)),
+        spec=names["ShopSpec"]("shop:1"),
+    )
+    client, moved = FakeClient(shop), names["moved"]
+    child = deployment("a", "shop:0")
+    child["spec"]["selector"] = {"matchLabels": {"shop": "a"}}
+    child["spec"]["template"]["metadata"] = {"labels": {"shop": "a"}, "annotations": {"left": "out"}}
+    path, body = "/apis/apps/v1/namespaces/default/deployments", json.dumps(child).encode()
+    headers = {"content-type": "application/json", "user-agent": "manager/v1"}
+    request = HttpRequest("POST", path, {}, headers, body)
+    if applied:
+        headers = {"content-type": "application/apply-patch+yaml"}
+        request = HttpRequest("PATCH", f"{path}/a", {"fieldManager": "manager"}, headers, body)
+    answer = await client.transport.request(request)
+    assert answer.status == 201
+    assert (await run_once(moved, shop, client)).error is None
+    stored = await client.get(names["Shop"], "a", "default")
+    assert stored.metadata.finalizers == (moved.finalizer,)
+    template = (await client.get(Deployment, "a", "default")).spec.template
+    assert not template.metadata.annotations
+    assert (await run_once(moved, shop, client)).writes == []
