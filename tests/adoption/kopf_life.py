@@ -42,11 +42,16 @@ Moment = dict[str, Any]
 
 @frozen
 class Life:
-    """How one operator on kopf was started: the names under which it works, and its environment."""
+    """How one operator on kopf was started: the names under which it works, its environment and its module.
+
+    `heals`: it makes a child anew that has gone.
+    """
 
     name: str
     names: KopfTraces = field(factory=KopfTraces)
     environment: Mapping[str, str] = field(factory=dict)
+    operator: str = "tenants_kopf"
+    heals: bool = True
 
     @property
     def file(self) -> Path:
@@ -69,6 +74,8 @@ LIVES: Final = {
 """`plain`: kopf 1.45 with its own names. `named`: with others, and a value that the last handler of the
 creation returns. `old`: kopf 1.37, to which many operators are pinned.
 """
+STEPPED: Final = Life("stepped", operator="stepped_kopf", heals=False)
+"""kopf 1.45, under an operator whose handlers have sub-handlers."""
 
 
 def title(moment: Moment) -> str:
@@ -117,9 +124,9 @@ async def lived(folder: Path, life: Life) -> list[Moment]:
         write_kubeconfig(folder / "kubeconfig", face.url, face.ca_pem, face.token)
         place = ListeningServer(face.url, folder / "kubeconfig", PLACE, real=False)
         environment = {"LEDGER": str(recorder.ledger), **life.environment}
-        with kopf(place, folder / "log", "tenants_kopf", **environment):
+        with kopf(place, folder / "log", life.operator, **environment):
             try:
-                await _live(client, life.names)
+                await _live(client, life)
             except Exception as error:
                 error.add_note((folder / "log").read_text()[-LOG_SHOWN:])
                 raise
@@ -128,7 +135,9 @@ async def lived(folder: Path, life: Life) -> list[Moment]:
     return recorder.life
 
 
-async def _live(client: Client, names: KopfTraces) -> None:
+async def _live(client: Client, life: Life) -> None:
+    names = life.names
+
     async def handled() -> bool:
         tenant = await client.get(Tenant, NAME, PLACE)
         obj = {"metadata": {"annotations": {**tenant.metadata.annotations}}}
@@ -149,8 +158,9 @@ async def _live(client: Client, names: KopfTraces) -> None:
     await eventually(handled, within=PATIENCE)
     await client.modify(Tenant, NAME, PLACE, lambda found: found.replace(spec=TenantSpec(2, "red")))
     await eventually(handled, within=PATIENCE)
-    await client.delete(await client.get(ConfigMap, NAME, PLACE))
-    await eventually(child, within=PATIENCE)
+    if life.heals:
+        await client.delete(await client.get(ConfigMap, NAME, PLACE))
+        await eventually(child, within=PATIENCE)
     await client.delete(await client.get(Tenant, NAME, PLACE))
     await eventually(gone, within=PATIENCE)
 
@@ -167,4 +177,5 @@ def _as_text(life: Sequence[Moment]) -> str:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        LIVES[name].file.write_text(_as_text(live_anew(LIVES[name])))
+        lives = {**LIVES, STEPPED.name: STEPPED}
+        lives[name].file.write_text(_as_text(live_anew(lives[name])))
