@@ -1,7 +1,6 @@
-"""Indexes over snapshots: the places found under each value, never behind the objects."""
+"""Indexes over snapshots: those found under each value, never behind the objects."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from attrs import define, field
@@ -9,9 +8,12 @@ from attrs import define, field
 from informers.cancellation import FAILURES
 from informers.functions import name_of
 from informers.logs import get_logger
-from informers.snapshot import CompactKey, Snapshot
+from informers.snapshot import Snapshot
 
 _log = get_logger("informers")
+
+FEW = 16
+"""Up to so many objects of a value are a list, which takes less than half of a dict."""
 
 IndexFunction = Callable[[Snapshot], Iterable[Any]]
 """The values under which a snapshot is found: hashable, and the same at each call. If it raises, there are
@@ -23,67 +25,63 @@ def by_owner(snapshot: Snapshot) -> Iterable[str]:
     return [owner.uid for owner in snapshot.owners] if snapshot.owners else ()
 
 
-def by_namespace(snapshot: Snapshot) -> Iterable[str]:
-    """The namespace: the index `namespace` of every store."""
-    return (snapshot.place.namespace,)
-
-
-# What of a snapshot these functions read: where that is equal, so are the values.
-_READS: tuple[tuple[IndexFunction, Callable[[Snapshot], Any]], ...] = (
-    (by_owner, attrgetter("owners")),
-    (by_namespace, attrgetter("place.namespace")),
-)
-
-
 @define(eq=False)
 class StoreIndex:
-    """The places of the snapshots that `function` finds under each value."""
+    """The snapshots that `function` finds under each value."""
 
     function: IndexFunction
-    # Many values (the uid of an owner of one) have one place: it stands there without a container.
-    _places: dict[Any, CompactKey | dict[CompactKey, None]] = field(factory=dict, init=False)
-    _reads: Callable[[Snapshot], Any] | None = field(init=False)
+    # By size: most values, such as the uid of an owner, have one object or a few.
+    _found: dict[Any, Snapshot | list[Snapshot] | dict[Snapshot, None]] = field(factory=dict, init=False)
+    _is_ours: bool = field(init=False)
 
-    @_reads.default
-    def _look_up(self) -> Callable[[Snapshot], Any] | None:
-        return next((reads for function, reads in _READS if function is self.function), None)
+    @_is_ours.default
+    def _compare(self) -> bool:
+        return self.function is by_owner
 
-    def places(self, value: Any) -> Sequence[CompactKey]:
-        """The places under a value, in the order of their arrival."""
-        found = self._places.get(value)
+    def snapshots(self, value: Any) -> Iterable[Snapshot]:
+        """Those under a value, in any order.
+
+        A function that says different things of one state leaves some behind that the store has no more.
+        """
+        found = self._found.get(value)
         if found is None:
             return ()
-        return list(found) if isinstance(found, dict) else [found]
+        return (found,) if isinstance(found, Snapshot) else found
 
     def values(self) -> Collection[Any]:
-        return self._places.keys()
+        return self._found.keys()
 
     def add(self, snapshot: Snapshot) -> None:
         for value in self._values(snapshot):
-            self._put(value, snapshot.place)
+            self._put(value, snapshot)
 
     def remove(self, snapshot: Snapshot) -> None:
         for value in self._values(snapshot):
-            self._drop(value, snapshot.place)
+            self._drop(value, snapshot)
 
     def change(self, old: Snapshot, new: Snapshot) -> None:
         """Replace `old` by `new`, which has the same key."""
-        reads = self._reads
-        if reads is not None and reads(old) == reads(new):
-            return
+        if self._is_ours:  # every change passes here, and most change no owner
+            before, after = old.owners, new.owners
+            if before is after or before == after:
+                for owner in before:
+                    self._swap(owner.uid, old, new)
+                return
         before, after = tuple(self._values(old)), tuple(self._values(new))
         if before == after:
+            for value in before:
+                self._swap(value, old, new)
             return
         for value in before:
-            self._drop(value, old.place)
+            self._drop(value, old)
         for value in after:
-            self._put(value, new.place)
+            self._put(value, new)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._found)
 
     def _values(self, snapshot: Snapshot) -> Iterable[Any]:
-        if self._reads is not None:  # one of our own: every object passes here, and nothing can fail
+        if self._is_ours:  # every object passes here, and nothing can fail
             return self.function(snapshot)
         try:
             values = tuple(self.function(snapshot))
@@ -96,20 +94,46 @@ class StoreIndex:
             return ()
         return values
 
-    def _put(self, value: Any, place: CompactKey) -> None:
-        found = self._places.get(value)
-        if found is None:
-            self._places[value] = place
-        elif isinstance(found, dict):
-            found[place] = None
-        elif found != place:
-            self._places[value] = {found: None, place: None}
+    def _swap(self, value: Any, old: Snapshot, new: Snapshot) -> None:
+        found = self._found.get(value)
+        if found is old:
+            self._found[value] = new
+        elif isinstance(found, list) and (at := _at(found, old)) is not None:
+            found[at] = new
+        else:
+            self._drop(value, old)
+            self._put(value, new)
 
-    def _drop(self, value: Any, place: CompactKey) -> None:
-        found = self._places.get(value)
+    def _put(self, value: Any, snapshot: Snapshot) -> None:
+        found = self._found.get(value)
+        if found is None:
+            self._found[value] = snapshot
+        elif isinstance(found, dict):
+            found[snapshot] = None
+        elif not isinstance(found, list):
+            if found is not snapshot:
+                self._found[value] = [found, snapshot]
+        elif _at(found, snapshot) is None:
+            found.append(snapshot)
+            if len(found) > FEW:
+                self._found[value] = dict.fromkeys(found)
+
+    def _drop(self, value: Any, snapshot: Snapshot) -> None:
+        found = self._found.get(value)
+        if found is snapshot:
+            del self._found[value]
+            return
         if isinstance(found, dict):
-            found.pop(place, None)
-            if not found:
-                del self._places[value]
-        elif found == place:
-            del self._places[value]
+            found.pop(snapshot, None)
+        elif isinstance(found, list) and (at := _at(found, snapshot)) is not None:
+            del found[at]
+        if isinstance(found, dict | list) and not found:
+            del self._found[value]
+
+
+def _at(found: list[Snapshot], snapshot: Snapshot) -> int | None:
+    # By identity, as to compare them takes longer.
+    for at, one in enumerate(found):
+        if one is snapshot:
+            return at
+    return None

@@ -428,7 +428,7 @@ class Informer:
         """
         try:
             snapshot = self._decode(raw)
-            if snapshot.place.name and snapshot.version:
+            if snapshot.name and snapshot.version:
                 if self._tap is not None:
                     self._tap.read(raw, snapshot)
                 return snapshot

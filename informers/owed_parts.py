@@ -7,7 +7,8 @@ from collections.abc import Callable, Container, Mapping
 from attrs import define, field
 
 from informers.informer_selection import Matches
-from informers.snapshot import CompactKey, Snapshot
+from informers.resource import Key
+from informers.snapshot import Snapshot
 
 
 @define(eq=False)
@@ -22,9 +23,9 @@ class OwedPart:
     done: bool = False
     """Whether the store has them, and the handlers too."""
 
-    def misses(self, listed: Container[CompactKey], version: int, held: Snapshot) -> bool:
+    def misses(self, listed: Container[Key], version: int, held: Snapshot) -> bool:
         """Whether an object of the part is not among those listed at a version."""
-        return held.place not in listed and held.version <= version and self.keeps(held)
+        return held.key not in listed and held.version <= version and self.keeps(held)
 
 
 @define(eq=False)

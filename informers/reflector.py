@@ -51,9 +51,10 @@ from informers.reflector_state import (
     rested,
     step,
 )
+from informers.resource import Key
 from informers.silence import WatchDeadline
 from informers.sink import Sink
-from informers.snapshot import CompactKey, Snapshot
+from informers.snapshot import Snapshot
 from informers.transport import HttpRequest, StreamingResponse, Transport, raise_refusal
 from informers.watch_input import version_of, watch_input
 
@@ -334,11 +335,11 @@ class Reflector:
 
     async def _merge_part(self, part: OwedPart) -> int | None:
         """The version at which the store has the whole part; None if it was interrupted."""
-        seen: set[CompactKey] = set()
+        seen: set[Key] = set()
 
         async def take(snapshots: Iterator[Snapshot]) -> None:
             while batch := tuple(islice(snapshots, BATCH)):
-                seen.update(snapshot.place for snapshot in batch)
+                seen.update(snapshot.key for snapshot in batch)
                 self._sink.merge(batch, initial=part.initial)
                 if self._pace.due(len(batch)):
                     await self._sink.settle()

@@ -1,17 +1,17 @@
 """One object at one version: its JSON, and the metadata needed to route it.
 
-Memory is the cost of a cache, so snapshots are compact: bytes as body, perhaps compressed; 16 bytes as uid;
-common values (namespaces, labels, owners, finalizers) shared. Nothing in them can be part of a cycle, so the
-garbage collector need not track them.
+Memory is the cost of a cache, so snapshots are compact: what differs between objects is one piece of bytes,
+read on demand, which ends in the body, perhaps compressed; what many have in common is shared. Nothing in
+them can be part of a cycle, so the garbage collector need not track them.
 """
 
 import binascii
 import re
-from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+import struct
+from sys import intern
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from attrs import define, field
 
 from informers.applied import Appliers
 from informers.compression import Codec
@@ -19,12 +19,10 @@ from informers.resource import Key
 from informers.scanning import members
 from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
 
-T = TypeVar("T")
-
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
 SHARED = 4096
-"""Different values of each sort that are shared; when full, sharing starts again."""
+"""Different traits that are shared; when there are more, sharing starts again."""
 
 
 class SnapshotOwner(NamedTuple):
@@ -50,7 +48,7 @@ class _SnapshotMetadata(msgspec.Struct, rename="camel", gc=False):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int | None = None
+    generation: Annotated[int, msgspec.Meta(ge=1 - (1 << 63), le=(1 << 63) - 1)] | None = None
     labels: msgspec.Raw = msgspec.Raw()
     annotations: msgspec.Raw = msgspec.Raw()
     owner_references: msgspec.Raw = msgspec.Raw()
@@ -72,70 +70,47 @@ _references = msgspec.json.Decoder(list[_OwnerReference] | None)
 _names = msgspec.json.Decoder(list[str] | None)
 
 
-@define(eq=False)
-class _Shared(Generic[T]):
-    """Values read from bytes, one for all that have the same bytes."""
-
-    _read: Callable[[bytes], T]
-    _known: dict[bytes, T] = field(factory=dict, init=False)
-
-    def of(self, raw: msgspec.Raw) -> T:
-        text = bytes(raw)
-        found = self._known.get(text)
-        if found is None:
-            found = self._read(text)
-            if len(self._known) >= SHARED:
-                self._known.clear()
-            self._known[text] = found
-        return found
-
-
-def _read_labels(text: bytes) -> bytes:
-    _label_map.decode(text or b"null")
-    return text
-
-
-def _read_owners(text: bytes) -> tuple[SnapshotOwner, ...]:
-    references = _references.decode(text) if text else None
-    return tuple(_owner(reference) for reference in references or ())
-
-
-def _read_names(text: bytes) -> tuple[str, ...]:
-    return tuple(_names.decode(text) or ()) if text else ()
-
-
-_labels = _Shared(_read_labels)
-_owners = _Shared(_read_owners)
-_finalizers = _Shared(_read_names)
-_namespaces: dict[str, str] = {}
-
-
-class CompactKey(msgspec.Struct, frozen=True, gc=False):
-    """A key in a store, one for each object: half as large as a tuple, and not tracked by the collector."""
+class SharedTraits(msgspec.Struct, frozen=True, gc=False):
+    """What many objects have in common; one for all of a namespace that have the same owners."""
 
     namespace: str
-    name: str
+    owners: tuple[SnapshotOwner, ...]
+    finalizers: tuple[str, ...]
+    deletion_timestamp: str | None
+    codec: Codec | None
+
+
+_traits: dict[Any, SharedTraits] = {}
+
+_HEAD = struct.Struct("<IIIIIqq")
+"""A record begins with where its parts are, a hash of the annotations, and the generation.
+
+The uid follows, then the marks, and the body last. The labels are found in the body, or stand before it where
+it is compressed. A uid that is not a UUID has zeros behind it, so that it is longer than the 16 bytes of one.
+"""
+_BODY = struct.Struct("<I").unpack_from
+_UID_END = struct.Struct("<4xI").unpack_from
+_MARKS = struct.Struct("<4xII").unpack_from
+_LABELS = struct.Struct("<12xII").unpack_from
+_ANNOTATIONS = struct.Struct("<20xq").unpack_from
+_GENERATION = struct.Struct("<28xq").unpack_from
+_UID_AT = _HEAD.size
+_UUID_END = _UID_AT + 16
+_LONGER = bytes(17)
+_LABELS_NAME = b'"labels":'
+_NO_GENERATION = -(1 << 63)
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One object at one version, kept as bytes and decoded on reading. Deeply immutable.
 
-    Snapshots of one uid at one resourceVersion are equal. `annotations_hash` changes with the annotations;
-    `applied` are the marks of what field managers applied (`informers.applied`), if the informer keeps them.
+    Snapshots of one uid at one resourceVersion are equal.
     """
 
-    place: CompactKey
+    name: str
     version: int
-    generation: int | None
-    annotations_hash: int
-    owners: tuple[SnapshotOwner, ...]
-    deletion_timestamp: str | None
-    finalizers: tuple[str, ...]
-    _uid: bytes | str
-    _labels: bytes
-    _body: bytes
-    _codec: Codec | None
-    applied: bytes = b""
+    _traits: SharedTraits
+    _record: bytes
 
     @classmethod
     def from_json(
@@ -155,19 +130,12 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         if shape.type_meta and not decoded.kind:
             body = b"{" + shape.type_meta + body[body.index(b"{") + 1 :]
         version = metadata.resource_version
+        marks = b"" if appliers is None else _marks(appliers, bytes(raw), shape, metadata)
         return cls(
-            CompactKey(_shared_namespace(metadata.namespace), metadata.name),
+            metadata.name,
             int(version) if version.isdecimal() else 0,
-            metadata.generation,
-            hash(bytes(metadata.annotations)),
-            _owners.of(metadata.owner_references),
-            metadata.deletion_timestamp,
-            _finalizers.of(metadata.finalizers),
-            _packed(metadata.uid),
-            _labels.of(metadata.labels),
-            shape.keep(body, bytes(metadata.managed_fields)),
-            shape.codec,
-            b"" if appliers is None else _marks(appliers, bytes(raw), shape, metadata),
+            _traits_of(metadata, shape.codec),
+            _record_of(metadata, marks, shape.keep(body, bytes(metadata.managed_fields))),
         )
 
     @classmethod
@@ -178,52 +146,112 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         """
         found = members(members(raw).get("metadata", b"{}"))
         small = [f'"{name}":'.encode() + found[name] for name in _SMALL if name in found]
-        snapshot = cls.from_json(b'{"metadata":{' + b",".join(small) + b"}}")
+        metadata = _metadata.decode(b'{"metadata":{' + b",".join(small) + b"}}").metadata
+        version = metadata.resource_version
         body = raw if shape.codec is None else shape.codec.pack(raw)
-        return msgspec.structs.replace(snapshot, _body=body, _codec=shape.codec)
+        return cls(
+            metadata.name,
+            int(version) if version.isdecimal() else 0,
+            _traits_of(metadata, shape.codec),
+            _record_of(metadata, b"", body),
+        )
+
+    def with_marks(self, applied: bytes) -> "Snapshot":
+        """The same state with other marks."""
+        record = self._record
+        body_at, uid_end, marks_end, start, end, hashed, generation = _HEAD.unpack_from(record)
+        more = len(applied) - (marks_end - uid_end)
+        places = body_at + more, uid_end, marks_end + more, start + more, end + more
+        head = _HEAD.pack(*places, hashed, generation)
+        parts = head, record[_UID_AT:uid_end], applied, record[marks_end:]
+        return Snapshot(self.name, self.version, self._traits, b"".join(parts))
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace; empty if it has none."""
+        return self._traits.namespace
 
     @property
     def key(self) -> Key:
         """Which object it is."""
-        return Key(self.place.namespace, self.place.name)
+        return Key(self._traits.namespace, self.name)
+
+    @property
+    def generation(self) -> int | None:
+        """The generation of the object's spec, if the server counts it."""
+        generation: int = _GENERATION(self._record)[0]
+        return None if generation == _NO_GENERATION else generation
+
+    @property
+    def annotations_hash(self) -> int:
+        """A number that changes with the annotations."""
+        hashed: int = _ANNOTATIONS(self._record)[0]
+        return hashed
+
+    @property
+    def owners(self) -> tuple[SnapshotOwner, ...]:
+        """The owner references."""
+        return self._traits.owners
+
+    @property
+    def finalizers(self) -> tuple[str, ...]:
+        """The finalizers, in their order."""
+        return self._traits.finalizers
+
+    @property
+    def deletion_timestamp(self) -> str | None:
+        """When deletion was asked for, or None."""
+        return self._traits.deletion_timestamp
 
     @property
     def uid(self) -> str:
         """The object's uid."""
-        uid = self._uid
-        if isinstance(uid, str):
-            return uid
+        uid = self._uid()
+        if len(uid) != 16:
+            return uid[: -len(_LONGER)].decode("utf-8", "surrogatepass")
         text = uid.hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def is_same_object(self, other: "Snapshot") -> bool:
         """Whether both have the same uid, without formatting it."""
-        return self._uid == other._uid
+        return self._uid() == other._uid()
+
+    def _uid(self) -> bytes:
+        record = self._record
+        return record[_UID_AT : _UID_END(record)[0]]
+
+    @property
+    def applied(self) -> bytes:
+        """The marks of what field managers applied (`informers.applied`), if the informer keeps them."""
+        start, end = _MARKS(self._record)
+        return self._record[start:end]
 
     @property
     def labels(self) -> dict[str, str]:
         """A copy of the object's labels."""
-        return _label_map.decode(self._labels or b"null") or {}
+        start, end = _LABELS(self._record)
+        return _label_map.decode(self._record[start:end] or b"null") or {}
 
     @property
     def raw(self) -> bytes:
         """The object's JSON, without what its store drops (`metadata.managedFields`)."""
-        return self._body if self._codec is None else self._codec.unpack(self._body)
+        body, codec = self._record[_BODY(self._record)[0] :], self._traits.codec
+        return body if codec is None else codec.unpack(body)
 
     @property
     def size(self) -> int:
         """The size of the stored body in bytes."""
-        return len(self._body)
+        return len(self._record) - int(_BODY(self._record)[0])
 
     @property
     def terminating(self) -> bool:
         """Whether deletion was asked for and has not ended."""
-        return self.deletion_timestamp is not None
+        return self._traits.deletion_timestamp is not None
 
     @property
     def controller(self) -> SnapshotOwner | None:
         """The owner that manages the object, if it has one."""
-        return next((owner for owner in self.owners if owner.controller), None)
+        return next((owner for owner in self._traits.owners if owner.controller), None)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole object, decoded at each call, so the caller may change it."""
@@ -237,9 +265,11 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         """
         if self is other:
             return True
-        if self != other:
+        if self.version != other.version or self != other:  # most differ by it
             return False
-        if self._body == other._body and self._codec is other._codec:
+        one, two = self._record, other._record
+        same_codec = self._traits.codec is other._traits.codec
+        if same_codec and one[_BODY(one)[0] :] == two[_BODY(two)[0] :]:
             return True
         try:
             return self.to_dict() == other.to_dict()
@@ -249,14 +279,19 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):
             return NotImplemented
-        return self.version == other.version and self.place == other.place and self._uid == other._uid
+        return (
+            self.version == other.version
+            and self.name == other.name
+            and self._traits.namespace == other._traits.namespace
+            and self._uid() == other._uid()
+        )
 
     def __ne__(self, other: object) -> bool:
         # A Struct has one of its own, which knows nothing of `__eq__` above.
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((self.place, self._uid, self.version))
+        return hash((self.name, self.version))
 
     def __repr__(self) -> str:
         return f"Snapshot({self.key}, version={self.version})"
@@ -282,17 +317,55 @@ def name_in(raw: bytes) -> str:
 
 def _owner(reference: _OwnerReference) -> SnapshotOwner:
     group, _, _ = reference.api_version.rpartition("/")
-    return SnapshotOwner(group, reference.kind, reference.name, reference.uid, bool(reference.controller))
+    return SnapshotOwner(
+        intern(group), intern(reference.kind), reference.name, reference.uid, bool(reference.controller)
+    )
 
 
-def _packed(uid: str) -> bytes | str:
-    """16 bytes for a UUID as Kubernetes writes it, the text for anything else."""
-    if not _UUID(uid):
-        return uid
-    return binascii.unhexlify(uid.replace("-", ""))
+def _traits_of(metadata: _SnapshotMetadata, codec: Codec | None) -> SharedTraits:
+    owners, finalizers = bytes(metadata.owner_references), bytes(metadata.finalizers)
+    common = metadata.namespace, owners, finalizers, metadata.deletion_timestamp, codec
+    known = _traits.get(common)
+    if known is not None:
+        return known
+    traits = SharedTraits(
+        intern(metadata.namespace),
+        tuple(map(_owner, _references.decode(owners) or ())) if owners else (),
+        tuple(_names.decode(finalizers) or ()) if finalizers else (),
+        metadata.deletion_timestamp,
+        codec,
+    )
+    if len(_traits) >= SHARED:
+        _traits.clear()
+    _traits[common] = traits
+    return traits
 
 
-def _shared_namespace(namespace: str) -> str:
-    if len(_namespaces) >= SHARED:
-        _namespaces.clear()
-    return _namespaces.setdefault(namespace, namespace)
+def _record_of(metadata: _SnapshotMetadata, applied: bytes, body: bytes) -> bytes:
+    uid, labels, generation = metadata.uid, bytes(metadata.labels), metadata.generation
+    if _UUID(uid):
+        packed, uid_end = binascii.unhexlify(uid.replace("-", "")), _UUID_END
+    else:
+        packed = uid.encode("utf-8", "surrogatepass") + _LONGER
+        uid_end = _UID_AT + len(packed)
+    marks_end = body_at = start = uid_end + len(applied)
+    beside = b""
+    if labels:
+        _label_map.decode(labels)  # so that no reader finds that they are something else
+        # The name first: a short text is found sooner than a long one.
+        found = body.find(_LABELS_NAME) + len(_LABELS_NAME)
+        if body.startswith(labels, found) or (found := body.find(labels)) >= 0:
+            start += found
+        else:
+            beside = labels
+            body_at += len(labels)
+    head = _HEAD.pack(
+        body_at,
+        uid_end,
+        marks_end,
+        start,
+        start + len(labels),
+        hash(bytes(metadata.annotations)),
+        _NO_GENERATION if generation is None else generation,
+    )
+    return b"".join((head, packed, applied, beside, body))

@@ -9,13 +9,18 @@ from attrs import define, field
 
 from informers.applied import with_marks
 from informers.functions import check_function
-from informers.indexes import IndexFunction, StoreIndex, by_namespace, by_owner
+from informers.indexes import IndexFunction, StoreIndex, by_owner
+from informers.places import ByPlace
 from informers.resource import Key
-from informers.snapshot import CompactKey, Snapshot
+from informers.snapshot import Snapshot
 from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
 
 ALL = ""
 """The part of a store with every namespace, and with objects that have none."""
+
+_OWNER = "owner"
+_NAMESPACE = "namespace"
+"""The name of an index of every store; objects are kept by namespace, so it takes nothing."""
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False):
@@ -53,11 +58,11 @@ class _Table:
     """The highest version of a change that it shows."""
     filled: bool = False
     size: int = 0
-    objects: dict[CompactKey, Snapshot] = field(factory=dict)
-    notes: dict[CompactKey, bytes] = field(factory=dict)
-    left: set[CompactKey] = field(factory=set)
-    """Of a staged list: the places of objects that exist, but are not followed any more."""
-    ahead: dict[CompactKey, int] = field(factory=dict)
+    objects: ByPlace[Snapshot] = field(factory=ByPlace)
+    notes: ByPlace[bytes] = field(factory=ByPlace)
+    left: set[Key] = field(factory=set)
+    """Of a staged list: the keys of objects that exist, but are not followed any more."""
+    ahead: dict[Key, int] = field(factory=dict)
     """Of objects that were removed in a state that the table, as a whole, has yet to reach: its version."""
     ahead_until: int = 0
 
@@ -66,8 +71,7 @@ class _Table:
         return cls({name: StoreIndex(function) for name, function in functions.items()})
 
     def set(self, snapshot: Snapshot) -> None:
-        old = self.objects.get(snapshot.place)
-        self.objects[snapshot.place] = snapshot
+        old = self.objects.set(snapshot.namespace, snapshot.name, snapshot)
         self.size += snapshot.size
         if old is None:
             for index in self.indexes.values():
@@ -77,14 +81,18 @@ class _Table:
         for index in self.indexes.values():
             index.change(old, snapshot)
 
-    def unset(self, place: CompactKey) -> Snapshot | None:
-        old = self.objects.pop(place, None)
-        self.notes.pop(place, None)
+    def unset(self, namespace: str, name: str) -> Snapshot | None:
+        old = self.objects.pop(namespace, name)
+        self.notes.pop(namespace, name)
         if old is not None:
             self.size -= old.size
             for index in self.indexes.values():
                 index.remove(old)
         return old
+
+    def held(self, snapshot: Snapshot) -> Snapshot | None:
+        """The object of the same key."""
+        return self.objects.get(snapshot.namespace, snapshot.name)
 
     def note_change(self, version: int) -> None:
         self.version = max(self.version, version)
@@ -92,14 +100,14 @@ class _Table:
 
     def note_ahead(self, removed: Snapshot) -> None:
         if removed.version > self.version:
-            self.ahead[removed.place] = removed.version
+            self.ahead[removed.key] = removed.version
             self.ahead_until = max(self.ahead_until, removed.version)
 
     def is_past(self, snapshot: Snapshot) -> bool:
         """Whether it is older than a state that the table has had and has no more."""
         if snapshot.version > self.ahead_until:
             self.ahead.clear()
-        return snapshot.version <= self.ahead.get(snapshot.place, 0)
+        return snapshot.version <= self.ahead.get(snapshot.key, 0)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         index = self.indexes[name] = StoreIndex(function)
@@ -118,7 +126,7 @@ class Store:
         self, parts: Iterable[str] = (ALL,), shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS
     ) -> None:
         self.shape = shape
-        self._functions: dict[str, IndexFunction] = {"owner": by_owner, "namespace": by_namespace}
+        self._functions: dict[str, IndexFunction] = {_OWNER: by_owner}
         self._tables: dict[str, _Table] = {part: _Table.empty(self._functions) for part in parts}
         self._staged: dict[str, _Table] = {}
 
@@ -157,7 +165,7 @@ class Store:
     def get(self, key: Key) -> Snapshot | None:
         """The object of that key, or None."""
         table = self._table(key.namespace)
-        return None if table is None else table.objects.get(CompactKey(key.namespace, key.name))
+        return None if table is None else table.objects.get(key.namespace, key.name)
 
     def list(self, namespace: str = "") -> Sequence[Snapshot]:
         """All objects, or those of a namespace: one consistent snapshot, in any order."""
@@ -172,19 +180,27 @@ class Store:
 
     def by_index(self, name: str, value: Any) -> Sequence[Snapshot]:
         """The objects that the index `name` has under `value`. Raises KeyError for an unknown index."""
+        found: list[Snapshot] = []
+        if name == _NAMESPACE:
+            for table in self._tables.values():
+                found += table.objects.of(value)
+            return found
         if name not in self._functions:
             raise KeyError(name)
-        found: list[Snapshot] = []
         for table in self._tables.values():
-            objects, places = table.objects, table.indexes[name].places(value)
-            try:
-                found += [objects[place] for place in places]
-            except KeyError:  # a function that did not say the same of one state each time left some behind
-                found += [objects[place] for place in places if place in objects]
+            snapshots = table.indexes[name].snapshots(value)
+            if name == _OWNER:
+                found += snapshots
+            else:  # an author's function may not say the same of one state each time
+                found += [one for one in snapshots if table.held(one) is one]
         return found
 
     def index_values(self, name: str) -> Collection[Any]:
         """The values for which the index `name` has objects. Raises KeyError for an unknown index."""
+        if name == _NAMESPACE:
+            return dict.fromkeys(
+                chain.from_iterable(table.objects.namespaces() for table in self._tables.values())
+            )
         if name not in self._functions:
             raise KeyError(name)
         return dict.fromkeys(
@@ -197,7 +213,7 @@ class Store:
         Raises ValueError if the name is taken, and TypeError for a function that cannot take a snapshot.
         """
         check_function(function, f"the index {name!r}:", "snapshot", "many")
-        if name in self._functions:
+        if name == _NAMESPACE or name in self._functions:
             raise ValueError(f"there is an index {name!r} already")
         self._functions[name] = function
         for table in (*self._tables.values(), *self._staged.values()):
@@ -230,29 +246,30 @@ class Store:
         table = self._table(key.namespace)
         if table is None:
             return
-        place = CompactKey(key.namespace, key.name)
-        known = table.objects.get(place)
         if text:
-            table.notes[place if known is None else known.place] = text
+            known = table.objects.get(key.namespace, key.name)
+            # The strings of the object, which are kept anyway.
+            namespace, name = (key.namespace, key.name) if known is None else (known.namespace, known.name)
+            table.notes.set(namespace, name, text)
         else:
-            table.notes.pop(place, None)
+            table.notes.pop(key.namespace, key.name)
 
     def noted(self, key: Key) -> bytes:
         """The note beside the object of that key."""
         table = self._table(key.namespace)
         if table is None or not table.notes:
             return b""
-        return table.notes.get(CompactKey(key.namespace, key.name), b"")
+        return table.notes.get(key.namespace, key.name) or b""
 
     def mark(self, seen: Snapshot) -> None:
         """Take over the marks of `seen`, an answer of the server, if the store holds that state."""
-        table = self._table(seen.place.namespace)
-        held = None if table is None else table.objects.get(seen.place)
+        table = self._table(seen.namespace)
+        held = None if table is None else table.held(seen)
         if table is None or held is None or held != seen:
             return
         marks = with_marks(held.applied, seen.applied)
         if marks != held.applied:
-            table.objects[held.place] = msgspec.structs.replace(held, applied=marks)
+            table.set(held.with_marks(marks))
 
     # --- changing -------------------------------------------------------------------------------
 
@@ -261,15 +278,15 @@ class Store:
 
         A state that is already known, or older than the one that is, changes nothing (None).
         """
-        table = self._table(snapshot.place.namespace)
+        table = self._table(snapshot.namespace)
         if table is None:
             return None
-        old = table.objects.get(snapshot.place)
-        if snapshot.version > table.version:
-            table.version = snapshot.version
-        if snapshot.version > table.newest:
-            table.newest = snapshot.version
-        if old is not None and (old.version > snapshot.version or old.same_as(snapshot)):
+        old, version = table.held(snapshot), snapshot.version
+        if version > table.version:
+            table.version = version
+        if version > table.newest:
+            table.newest = version
+        if old is not None and (old.version > version or old.same_as(snapshot)):
             return None
         if table.ahead and table.is_past(snapshot):
             return None
@@ -293,12 +310,14 @@ class Store:
 
     def _end(self, snapshot: Snapshot) -> Snapshot | None:
         """Remove what was known of an object before that state, and return it."""
-        table = self._table(snapshot.place.namespace)
+        table = self._table(snapshot.namespace)
         if table is None:
             return None
         table.note_change(snapshot.version)
-        old = table.objects.get(snapshot.place)
-        return None if old is None or old.version > snapshot.version else table.unset(snapshot.place)
+        old = table.held(snapshot)
+        if old is None or old.version > snapshot.version:
+            return None
+        return table.unset(snapshot.namespace, snapshot.name)
 
     def merge(self, snapshots: Iterable[Snapshot], *, initial: bool) -> Sequence[Delta]:
         """Add or update objects from a list of some of them, which says nothing of the version reached.
@@ -307,10 +326,10 @@ class Store:
         """
         deltas: list[Delta] = []
         for snapshot in snapshots:
-            table = self._table(snapshot.place.namespace)
+            table = self._table(snapshot.namespace)
             if table is None:
                 continue
-            old = table.objects.get(snapshot.place)
+            old = table.held(snapshot)
             if old is None or not (old.version > snapshot.version or old.same_as(snapshot)):
                 table.set(snapshot)
                 table.newest = max(table.newest, snapshot.version)
@@ -322,10 +341,10 @@ class Store:
 
         None if it has changed.
         """
-        table = self._table(snapshot.place.namespace)
-        if table is None or table.objects.get(snapshot.place) is not snapshot:
+        table = self._table(snapshot.namespace)
+        if table is None or table.held(snapshot) is not snapshot:
             return None
-        table.unset(snapshot.place)
+        table.unset(snapshot.namespace, snapshot.name)
         table.note_ahead(snapshot)
         if missing_at is not None:
             table.newest = max(table.newest, missing_at)
@@ -344,26 +363,26 @@ class Store:
             staged = self._staged[part] = _Table.empty(self._functions)
         known = self._tables[part].objects
         for snapshot in snapshots:
-            old = known.get(snapshot.place)
+            old = known.get(snapshot.namespace, snapshot.name)
             staged.set(old if old is not None and old.same_as(snapshot) else snapshot)
             if staged.left:
-                staged.left.discard(snapshot.place)
+                staged.left.discard(snapshot.key)
 
     def stage_left(self, snapshots: Iterable[Snapshot], part: str = ALL) -> None:
         """Note objects of an incomplete list that are not followed, or not any more."""
         self.stage((), part)
         staged, known = self._staged[part], self._tables[part].objects
         for snapshot in snapshots:
-            staged.unset(snapshot.place)
-            if snapshot.place in known:
-                staged.left.add(snapshot.place)
+            staged.unset(snapshot.namespace, snapshot.name)
+            if known.get(snapshot.namespace, snapshot.name) is not None:
+                staged.left.add(snapshot.key)
 
     def unstage(self, key: Key, part: str = ALL) -> None:
         """Remove a staged object."""
-        staged, place = self._staged.get(part), CompactKey(key.namespace, key.name)
+        staged = self._staged.get(part)
         if staged is not None:
-            staged.unset(place)
-            staged.left.discard(place)
+            staged.unset(key.namespace, key.name)
+            staged.left.discard(key)
 
     def drop_stage(self, part: str = ALL) -> None:
         """Forget what was staged, as the list cannot be completed."""
@@ -377,7 +396,8 @@ class Store:
         before = self._tables[part]
         after = self._staged.pop(part, None) or _Table.empty(self._functions)
         after.version, after.newest, after.filled = version, version, True
-        after.notes = {place: text for place, text in before.notes.items() if place in after.objects}
+        notes = before.notes.items()
+        after.notes = ByPlace(note for note in notes if after.objects.get(note[0], note[1]) is not None)
         self._tables[part] = after
         initial = not before.filled
         old, new = before.objects, after.objects
@@ -385,12 +405,12 @@ class Store:
             return [Delta(None, snapshot, initial) for snapshot in new.values()]
         left, after.left = after.left, set()
         deltas = [
-            Delta(gone, None, missed=True, left=place in left)
-            for place, gone in old.items()
-            if place not in new
+            Delta(gone, None, missed=True, left=bool(left) and gone.key in left)
+            for gone in old.values()
+            if new.get(gone.namespace, gone.name) is None
         ]
-        for place, snapshot in new.items():
-            previous = old.get(place)
+        for snapshot in new.values():
+            previous = old.get(snapshot.namespace, snapshot.name)
             if previous is not snapshot:
                 deltas.append(Delta(previous, snapshot, initial))
         return deltas

@@ -18,6 +18,7 @@ Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
 """Maps an object to what is kept of it. Name, namespace, uid and resourceVersion must stay."""
 
 MANAGED_FIELDS = "/metadata/managedFields"
+_MANAGED_FIELDS_NAME = b'"managedFields":'
 _KEPT_BY_METADATA_ONLY = ("apiVersion", "kind", "metadata")
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -122,13 +123,15 @@ def without_managed_fields(body: bytes, value: bytes) -> bytes:
     The text is cut out if it occurs once with its name before it; no string can contain it, as its quotes
     would be escaped there. Otherwise the object is decoded.
     """
-    member = b'"managedFields":' + value
-    before, found, after = body.partition(member)
-    if found and member not in after:
-        if before.endswith(b","):
-            return before[:-1] + after
-        if after.startswith(b","):
-            return before + after[1:]
+    member = _MANAGED_FIELDS_NAME + value
+    # The name first: a short text is found sooner than a long one.
+    start = body.find(_MANAGED_FIELDS_NAME)
+    if body.rfind(member) == start >= 0:
+        end = start + len(member)
+        if body.startswith(b",", start - 1):
+            return body[: start - 1] + body[end:]
+        if body.startswith(b",", end):
+            return body[:start] + body[end + 1 :]
     return without(body, ("metadata", "managedFields"))
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from informers import Snapshot
 from informers import snapshot as module
@@ -18,9 +20,7 @@ TYPE_META = b'"kind":"Pod","apiVersion":"v1",'
 @pytest.fixture(autouse=True)
 def _nothing_shared_yet() -> None:
     """What another test has read already is read again."""
-    for shared in (module._labels, module._owners, module._finalizers):
-        shared._known.clear()
-    module._namespaces.clear()
+    module._traits.clear()
 
 
 def read(
@@ -87,8 +87,7 @@ def test_values_common_to_many_objects_are_stored_once() -> None:
         "finalizers": ["f"],
     }
     one, other = read(**metadata), read(**metadata)
-    assert one.place.namespace is other.place.namespace
-    assert one._labels is other._labels
+    assert one.namespace is other.namespace
     assert one.owners is other.owners
     assert one.finalizers is other.finalizers
 
@@ -98,8 +97,8 @@ def test_the_cache_of_shared_values_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     held = []
     for number in range(8):
         read(namespace=str(number), labels={"n": str(number)})
-        held.append((len(module._namespaces), len(module._labels._known)))
-    assert held == [(1, 1), (2, 2), (3, 3)] * 2 + [(1, 1), (2, 2)]
+        held.append(len(module._traits))
+    assert held == [1, 2, 3, 1, 2, 3, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -147,5 +146,48 @@ def test_bodies_of_two_codecs_are_compared_by_content_and_not_by_bytes() -> None
     # The first body of a codec is its dictionary: all that its bytes say is "all of that".
     one = read(StoredShape(codec=ZlibCodec()), spec={"n": 1})
     other = read(StoredShape(codec=ZlibCodec()), spec={"n": 2})
-    assert one._body == other._body
+    assert one._record[-one.size :] == other._record[-other.size :]
     assert not one.same_as(other)
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+UIDS = TEXTS | st.uuids().map(str) | st.just("x" * 16) | st.just("\0" * 33)
+SHAPES = (
+    EVERYTHING_BUT_MANAGED_FIELDS,
+    StoredShape(codec=ZlibCodec()),
+    StoredShape(drop=("/metadata/labels",)),
+    StoredShape(type_meta=TYPE_META),
+)
+
+
+@given(
+    metadata=st.fixed_dictionaries(
+        {"uid": UIDS, "generation": st.none() | st.integers(-5, 2**63 - 1)},
+        optional={"labels": st.dictionaries(TEXTS, TEXTS, max_size=2), "namespace": TEXTS},
+    ),
+    spec=TEXTS | st.just({"labels": {"x": "y"}}),
+    spacing=st.sampled_from([(",", ":"), (", ", ": ")]),
+    shape=st.sampled_from(SHAPES),
+    marks=st.binary(max_size=30),
+)
+def test_what_is_packed_into_one_piece_of_bytes_is_read_as_it_was(
+    metadata: dict[str, Any], spec: Any, spacing: tuple[str, str], shape: StoredShape, marks: bytes
+) -> None:
+    content = {"spec": spec, "metadata": {"name": "a", "resourceVersion": "1", **metadata}}
+    plain = Snapshot.from_json(json.dumps(content, separators=spacing).encode(), shape)
+    for snapshot in (plain, plain.with_marks(b"other").with_marks(marks)):
+        assert snapshot.uid == metadata["uid"]
+        assert snapshot.generation == metadata["generation"]
+        assert snapshot.labels == metadata.get("labels", {})
+        assert snapshot.namespace == metadata.get("namespace", "")
+        assert snapshot.to_dict()["spec"] == spec
+        assert snapshot.raw == plain.raw
+        assert snapshot.size == plain.size
+        assert snapshot.same_as(plain)
+    assert snapshot.applied == marks
+
+
+@pytest.mark.parametrize("generation", [2**63, -(2**63), 10**30])
+def test_a_generation_that_no_server_counts_to_is_an_error(generation: int) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        read(generation=generation)

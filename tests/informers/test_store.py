@@ -97,7 +97,7 @@ def test_an_index_drops_values_that_no_object_has_any_more() -> None:
     store.put(snapshot("a", 2, labels={"x": "two"}))
     store.remove(snapshot("a", 3))
     (table,) = store._tables.values()
-    assert [len(index) for index in table.indexes.values()] == [0, 0, 0]
+    assert [len(index) for index in table.indexes.values()] == [0, 0]
 
 
 def test_a_second_index_with_the_same_name_is_refused() -> None:

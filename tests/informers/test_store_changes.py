@@ -242,11 +242,11 @@ def test_a_part_that_was_read_apart_shows_newer_changes_than_the_store_has_reach
     store.replace([thing("a", 3), thing("c", 4)], 5)
     store.merge([thing("a", 8)], initial=False)
     assert (store.newest, store.version) == (8, 5)
-    gone = next(held for held in store.held() if held.place.name == "c")
+    gone = next(held for held in store.held() if held.name == "c")
     store.drop(gone)
     assert store.newest == 8
     store.put(thing("c", 6))
-    store.drop(next(held for held in store.held() if held.place.name == "c"), missing_at=9)
+    store.drop(next(held for held in store.held() if held.name == "c"), missing_at=9)
     assert (store.newest, store.version) == (9, 6)
 
 
@@ -290,3 +290,31 @@ def test_a_list_tells_objects_that_left_from_those_that_are_missing() -> None:
     ]
     assert names(store) == ["b"]
     assert store.replace([], 10) == [Delta(thing("b", 8), None, missed=True)]
+
+
+@pytest.mark.rule("K1")
+@pytest.mark.parametrize("count", [1, 2, 16, 17, 40])
+def test_an_index_has_the_latest_state_of_each_object_however_many_share_a_value(count: int) -> None:
+    store = Store()
+    store.add_index("label", lambda s: s.labels.values())
+    for version in (1, 2):
+        for number in range(count):
+            store.put(snapshot(f"n{number}", version, labels={"x": "same"}))
+    found = store.by_index("label", "same")
+    assert sorted(s.name for s in found) == sorted(f"n{number}" for number in range(count))
+    assert {s.version for s in found} == {2}
+    for number in range(count):
+        store.remove(snapshot(f"n{number}", 3))
+    assert store.by_index("label", "same") == []
+    assert not store.index_values("label")
+
+
+@pytest.mark.rule("K1")
+def test_an_index_never_has_an_object_that_is_gone_though_its_function_forgets_it() -> None:
+    values = iter([["x"], ["x"], []])
+    store = Store()
+    store.add_index("fickle", lambda s: next(values, []))
+    for name in "ab":
+        store.put(snapshot(name, 1))
+    store.remove(snapshot("a", 2))
+    assert names(store.by_index("fickle", "x")) == ["b"]

@@ -123,7 +123,7 @@ def followed(answers: list[Response], seconds: float = 20) -> tuple[Informer, Sc
 
 
 def names(informer: Informer) -> set[str]:
-    return {snapshot.place.name for snapshot in informer.store}
+    return {snapshot.name for snapshot in informer.store}
 
 
 GOOD = json.dumps(pod("good", 3)).encode()

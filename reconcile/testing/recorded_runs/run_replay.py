@@ -247,7 +247,7 @@ class _Replay:
             return
         read = [(_read(informer, body), marks, note) for body, marks, note in event.objects]
         found = [(one, marks, note) for one, marks, note in read if one is not None]
-        staged = [msgspec.structs.replace(one, applied=marks) if marks else one for one, marks, _ in found]
+        staged = [one.with_marks(marks) if marks else one for one, marks, _ in found]
         await informer.carry_out(event.part, StageObjects(staged))
         await informer.carry_out(event.part, Commit(event.version))
         for one, _, note in found:
