@@ -95,7 +95,7 @@ class MemberLease:
     async def say_now(self) -> None:
         """Write what the record says. Raises LeadershipLost, as `hold` does."""
         with anyio.move_on_at(self.certainty.deadline):
-            if not self.says_all:
+            while not self.says_all:  # it may change while it is written
                 await self._until_written(self._terms.retry / 4)
         if not self.says_all:
             self._lose(f"could not be renewed within {self._terms.renew_deadline:g} s")

@@ -233,6 +233,18 @@ async def test_leaving_does_not_wait_for_a_server_for_ever(place: Place) -> None
 
 
 @in_world(played)
+async def test_what_changes_while_it_is_said_is_said_too_before_a_member_goes_on(place: Place) -> None:
+    await place.lease.join()
+    place.record = evolve(place.record, version="2")
+    place.fail("update", SlowReply(1.0))
+    async with beside(place.lease.say_now):
+        await anyio.sleep(0.5)
+        place.record = evolve(place.record, version="3")
+        await anyio.sleep(1.0)
+    assert (await place.said()).version == "3"
+
+
+@in_world(played)
 async def test_what_nobody_asked_to_say_is_written_with_the_next_renewal(place: Place) -> None:
     await place.lease.join()
     async with beside(place.lease.hold):
