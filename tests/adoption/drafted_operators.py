@@ -41,8 +41,10 @@ _HELD = """
 import kopf
 
 @kopf.on.create("sites", labels={"tier": "web", "old": kopf.ABSENT})
-def controller(**_):
+def controller(spec, **_):
     '''Ends in a quote and a \\\\ and three: \"\"\" "'''
+    for name in spec:
+        kopf.register(cleanup, id=name)
 
 @kopf.on.delete("sites", labels={"tier": "web", "old": kopf.ABSENT})
 def reconcile_site(**_): ...

@@ -273,6 +273,7 @@ async def test_a_draft_takes_no_object_over_until_all_its_functions_are_written(
     controller = controller_of("sites_held")
     assert module.UNWRITTEN == (
         "controller_2", "lambda_2", "reconcile_site_2", "cleanup_2", "follow", "listen",
+        "controller_2_names", "controller_2_each",
     )  # fmt: skip
     copy = {"kopf.zalando.org/last-handled-configuration": "{}"}
     metadata = {"name": "web", "namespace": "default", "labels": {"tier": "web"}, "annotations": copy}
