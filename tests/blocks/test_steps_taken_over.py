@@ -107,6 +107,13 @@ async def test_an_object_that_kopf_created_by_half_is_held_and_none_of_its_steps
     assert calls.made == []
 
 
+async def test_an_object_whose_creation_a_person_has_finished_gets_no_step_of_it() -> None:
+    calls, client = Calls(), FakeClient(job({}, size=5))  # the copy that `switch --finished` writes
+    after = await until_quiet(calls, client)
+    assert calls.made == []
+    assert [one.value for one in after.status.steps] == ["", "5"]
+
+
 @pytest.mark.parametrize("copy", ["", "no JSON", "[]", "{}", '{"spec": {"size": "x"}}', '{"metadata": 1}'])
 async def test_a_copy_that_cannot_be_read_still_says_that_the_object_was_handled(copy: str) -> None:
     calls, client = Calls(), FakeClient(job(copy))

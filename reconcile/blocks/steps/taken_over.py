@@ -15,7 +15,9 @@ _NOT_COPIED = frozenset({"apiVersion", "kind", "metadata", "status"})
 async def as_handled(ctx: Context[T], predecessor: Predecessor) -> T | None:
     """The object as the predecessor handled it last; None where it has not handled it to the end once.
 
-    It is read live: a cache may be without annotations. Raises DecodeError, and errors of requests.
+    As it is now, where the copy says nothing of it: `adopt kopf switch --finished` writes an empty one when a
+    person has finished a creation. It is read live, since a cache may be without annotations. Raises
+    DecodeError, and errors of requests.
     """
     if predecessor.traces is None:
         return None
@@ -29,6 +31,8 @@ async def as_handled(ctx: Context[T], predecessor: Predecessor) -> T | None:
     copy = last_handled_copy(document, predecessor.traces) or {}
     kept = {name: part for name, part in document.items() if name in _NOT_COPIED}
     handled = {name: part for name, part in copy.items() if name not in _NOT_COPIED}
+    if not handled:
+        return present
     metadata = copy.get("metadata")
     if isinstance(metadata, dict):
         own = {name: metadata.get(name) or {} for name in ("labels", "annotations")}
