@@ -63,7 +63,7 @@ def serving(make: Callable[..., Content], *arguments: Any, tls: bool = False) ->
         process = context.Process(target=_serve, args=given, daemon=True)
         process.start()
         try:
-            port, ca_pem = ready.get(timeout=120)
+            port, ca_pem = ready.get(timeout=600)
             url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
             kubeconfig = Path(directory, "kubeconfig")
             write_kubeconfig(kubeconfig, url, ca_pem, None)

@@ -16,6 +16,7 @@ import random
 import time
 import tracemalloc
 import uuid
+from array import array
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -165,10 +166,10 @@ def first_state(kind: str, objects: int) -> bytes:
     return b"".join(lines) + bookmark(objects)
 
 
-def updates(kind: str, objects: int) -> list[bytes]:
-    """A line for a change of each object, in which nothing but its content and version is new."""
+def updates(kind: str, objects: int, changes: int | None = None) -> list[bytes]:
+    """A line for a change of each of the objects, or of the first `changes`: new are content and version."""
     changed = []
-    for number in range(objects):
+    for number in range(objects if changes is None else changes):
         before = json.loads(encoded(kind, number, 1, number + 1))
         before["metadata"]["resourceVersion"] = str(objects + number + 1)
         before["status"]["observedGeneration"] = number
@@ -195,6 +196,11 @@ class Stall:
 
     def begin(self) -> None:
         self.longest = self.wall = 0.0
+        self.waits = array("d")
+
+    def percentile(self, percent: int) -> float:
+        """The wait, in seconds, that so many of a hundred turns did not exceed."""
+        return sorted(self.waits)[len(self.waits) * percent // 100]
 
     async def run(self) -> None:
         with open("/proc/thread-self/schedstat", "rb", buffering=0) as schedule:  # noqa: ASYNC230
@@ -203,7 +209,8 @@ class Stall:
                 await asyncio.sleep(0.001)
                 wall = time.perf_counter() - now - 0.001
                 self.wall = max(self.wall, wall)
-                self.longest = max(self.longest, wall - _queued(schedule.fileno()) + queued)
+                self.waits.append(wall - _queued(schedule.fileno()) + queued)
+                self.longest = max(self.longest, self.waits[-1])
 
 
 def _queued(schedule: int) -> float:
@@ -382,6 +389,7 @@ def figures() -> Figures:
         large = measured(__name__, "sync", kubeconfig, "pods", "no")
         large_packed = measured(__name__, "sync", kubeconfig, "pods", "yes")
     burst, many = calmest("events", "sites"), measured(__name__, "reads")
+    scaled = measured("tests.bench._scale", "scaled")
     return {
         "informers.sync_cpu_us_per_object": small["cpu_us_per_object"],
         "informers.sync_cpu_us_per_object_4k": large["cpu_us_per_object"],
@@ -398,6 +406,11 @@ def figures() -> Figures:
         "informers.max_stall_wall_ms": max(small["max_stall_wall_ms"], burst["max_stall_wall_ms"]),
         "informers.ratio_to_dicts_cpu": small["cpu"] / plain["cpu"],
         "informers.ratio_to_dicts_rss": small["resident"] / plain["resident"],
+        "informers.scale_sync_s": scaled["sync_s"],
+        "informers.scale_relist_s": scaled["relist_s"],
+        "informers.scale_mb": scaled["sync_mb"],
+        "informers.stall_p99_ms": scaled["longest_p99_ms"],
+        "informers.stall_max_ms": scaled["longest_max_ms"],
         "informers.get_us": many["get_us"],
         "informers.list_by_owner_us": many["list_by_owner_us"],
     }
