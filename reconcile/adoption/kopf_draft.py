@@ -64,6 +64,12 @@ class Part:
     each: str = ""
     beside: Mapping[str, str] = field(factory=dict)
 
+    def replaced(self, inner: str) -> Sequence[str]:
+        """kopf's ids of a sub-handler that is known, one for each handler that registers it."""
+        facts = self.handlers[0].facts
+        below = facts.subhandlers.get(inner, inner) if facts else inner
+        return list(dict.fromkeys(f"{one.id}/{below}" for one in self.handlers if one.decorator in ONCE))
+
     @property
     def has_inner(self) -> bool:
         """Whether it has sub-handlers."""

@@ -38,8 +38,8 @@ def steps_of(draft: Draft, part: Part) -> Iterator[str]:
     if part not in draft.cleanups and part.decorators & _CHANGES:
         yield from _value(part, kind)
         option = f", once_for={part.beside['value']}"
-    names = zip(step_names(part), part.inner.values(), strict=True)
-    steps = [f'Step("{name}", {function}{option}),' for name, function in names]
+    names = zip(step_names(part), part.inner.items(), strict=True)
+    steps = [f'Step("{name}", {of}{option}{_replaces(draft, part, one)}),' for name, (one, of) in names]
     if part.each:
         steps.append(f"*(Step(name, {part.each}{option}) for name in {part.beside['names']}(obj)),")
     given = [f"{kind},", "[", *(f"    {step}" for step in steps), "],"]
@@ -52,6 +52,14 @@ def steps_of(draft: Draft, part: Part) -> Iterator[str]:
         yield from ("    return Steps(", *(f"        {line}" for line in given), "    )")
     else:
         yield from (f"{part.beside['steps']} = Steps(", *(f"    {line}" for line in given), ")")
+
+
+def _replaces(draft: Draft, part: Part, inner: str) -> str:
+    """The option that names the sub-handlers whose success on kopf counts for a step."""
+    if part in draft.cleanups:
+        return ""
+    ids = [json.dumps(one) for one in part.replaced(inner)]
+    return f", replaces=[{', '.join(ids)}]"
 
 
 def body_of(draft: Draft, part: Part) -> Sequence[str]:

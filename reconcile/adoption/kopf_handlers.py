@@ -122,8 +122,9 @@ class BodyFacts:
     remembers: Sequence[str] = ()
     """Names of its module that it changes: the memory of one process."""
     sleeps: bool = False
-    subhandlers: Sequence[str] = ()
-    """The ids of its sub-handlers, in the order in which they are registered, if they are literals."""
+    subhandlers: Mapping[str, str] = field(factory=dict)
+    """kopf's ids of its sub-handlers below its own, by what the source calls them, as far as that says; in
+    the order in which they are registered."""
     makes_subhandlers: bool = False
     """Whether it registers others too, under ids that only a call of it knows."""
 

@@ -33,7 +33,8 @@ def facts_of(function: Any) -> BodyFacts | None:
     reader = _Reader(getattr(function, "__globals__", {}), _bound(tree))
     for statement in tree.body:
         reader.read(statement)
-    arguments, inner = tree.args, subhandlers_in(tree, reader.function_of_kopf)
+    qualified = getattr(function, "__qualname__", tree.name)
+    arguments, inner = tree.args, subhandlers_in(tree, reader.function_of_kopf, qualified)
     return BodyFacts(
         returns_value=any(_is_value(node.value) for node in _own(tree) if isinstance(node, ast.Return)),
         keywords=[one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)],

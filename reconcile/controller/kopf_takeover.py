@@ -7,7 +7,8 @@ the object back until a run has succeeded:
    of it is changed. So is any object of kopf while the controller is a draft with parts that are not written.
 2. The finalizer gives way to the controller's in one write, as every former finalizer does.
 3. The author's function runs.
-4. Only after it has returned kopf's annotations go, in one write, and then its part of the status.
+4. Only after it has returned kopf's annotations go, in one write, and then its part of the status. Where it
+   has done only a part (`Steps`), they stay for the runs that do the rest.
 """
 
 from typing import Any

@@ -335,7 +335,7 @@ class ReconcileRun(Generic[T]):
             return await self._clean_up(snapshot, deadline)
         takeover = await KopfTakeover.of(controller, self.client, snapshot, executor.recorder)
         result = await self._carry_out(snapshot, deadline)
-        if takeover is not None:
+        if takeover is not None and not any(output_of(context).is_partial for context in self._contexts):
             await takeover.finish()
         return result
 

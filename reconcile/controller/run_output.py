@@ -39,6 +39,8 @@ class RunOutput(Generic[T]):
         self.client = client
         self.generated: dict[str, str] = {} if generated is None else generated
         self.reported = False
+        self.is_partial = False
+        """Whether the run has done only a part, so that what a predecessor left is still needed."""
         self.events: list[PendingEvent] = []
         self._model = model
         self._resource = kind_of(model).resource

@@ -169,7 +169,7 @@ def test_sub_handlers_are_read_by_their_ids_as_far_as_those_are_literals(tmp_pat
     file.write_text(INNER)
     (handler,) = read_operator([str(file)], []).handlers
     assert handler.facts is not None
-    assert handler.facts.subhandlers == ["first", 'se"c\\ond']
+    assert handler.facts.subhandlers == {"first": "outer.<locals>.first", 'se"c\\ond': 'se"c\\ond'}
     texts = modules_of([Draft("sites", "Site", read_operator([str(file)], []), NAMES)], "sites")
     compile(texts["sites/reconciler.py"], "reconciler.py", "exec")
 

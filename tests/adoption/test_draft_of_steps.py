@@ -157,6 +157,16 @@ async def test_a_draft_with_steps_passes_its_own_tests(drafted: Path) -> None:
     await anyio.to_thread.run_sync(tests.test_it_survives_every_fault)
 
 
+def test_each_step_names_the_handlers_of_kopf_that_it_replaces(drafted: Path) -> None:
+    module = importlib.import_module("sites_stepped.reconciler")
+    assert [step.replaces for step in module.order_steps.steps] == [
+        ("order/order.<locals>.server",), ("order/Load_1",), ("order/two",),
+    ]  # fmt: skip
+    assert [step.replaces for step in module.tell_steps.steps] == [("tell/a",), ("tell/b",)]
+    assert [step.replaces for step in module.resize_steps.steps] == [("resize/spec.size/one",)]
+    assert [step.replaces for step in module.drop_steps.steps] == [(), ()]
+
+
 def test_what_became_of_sub_handlers_is_said_in_moving_md(drafted: Path) -> None:
     text = (drafted / "MOVING.md").read_text()
     assert "Sub-handlers of `order`, `tell`, `resize`, `lines`, `drop` of Site are steps" in text
@@ -199,7 +209,7 @@ def test_what_a_call_registers_is_known_as_far_as_it_is_literal(
     file.write_text(f"import kopf\n@kopf.on.create('sites')\ndef keep(spec, name, **_):\n    {body}\n")
     (handler,) = read_operator([str(file)], []).handlers
     facts = handler.facts or BodyFacts()
-    assert (list(facts.subhandlers), facts.makes_subhandlers) == (known, others)
+    assert ([*facts.subhandlers], facts.makes_subhandlers) == (known, others)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Carries out the steps of an object in order, one in each run, and undoes them in reverse."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -23,7 +23,7 @@ from reconcile.blocks.steps.step_records import (
     value_text,
     with_record,
 )
-from reconcile.blocks.steps.taken_over import as_handled
+from reconcile.blocks.steps.taken_over import handled
 from reconcile.client.client import core_of
 from reconcile.controller.context import Context, output_of
 from reconcile.controller.declaration import Predecessor
@@ -63,6 +63,10 @@ StepFunction: TypeAlias = Callable[[Context[T], StepRun], Awaitable[Result | Non
 """Carries out a step, or undoes it: None once that is done, a `Result` where it is not."""
 
 
+def _ids(ids: "str | Iterable[str]") -> tuple[str, ...]:
+    return (ids,) if isinstance(ids, str) else tuple(ids)
+
+
 @frozen
 class Step(Generic[T]):
     """One step: `carry_out(ctx, step)` has done it where it returns None.
@@ -79,6 +83,10 @@ class Step(Generic[T]):
 
     `undo` is called as `carry_out` is, where the step has begun and the object is being deleted.
 
+    `replaces` are kopf's ids of the handlers whose place it takes, such as `resize/spec.size/told`: where one
+    has succeeded in a change that kopf did not come to the end of, the step counts as done for it. That needs
+    `Steps(predecessor=)`.
+
     `interrupted` is what to do with a step whose process ended while it was at work: `"repeat"` it (with the
     same token), or `"hold"`: never begin it again until a person has said what became of it.
 
@@ -90,6 +98,7 @@ class Step(Generic[T]):
     once_for: Callable[[T], Any] | None = field(default=None, kw_only=True)
     undo: StepFunction[T] | None = field(default=None, kw_only=True)
     interrupted: Interrupted = field(default="repeat", kw_only=True)
+    replaces: Sequence[str] = field(default=(), kw_only=True, converter=_ids)
 
     def __attrs_post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -133,7 +142,7 @@ class Steps(Generic[T]):
 
     `predecessor` is an operator on kopf whose sub-handlers became these steps. For an object that it has
     handled to the end, a step without a record counts as done, with the value of `once_for` that the object
-    had then: its record says so before any step begins.
+    had then: its record says so before any step begins. What kopf left stays until all steps are done.
 
     Raises TypeError for a kind without that field in its status, and ValueError for two steps of one name and
     for a predecessor that is not on kopf.
@@ -179,6 +188,7 @@ class Steps(Generic[T]):
         pending = [one for one in attempts if one.due != "done"]
         if not pending:
             return None
+        output_of(ctx).is_partial |= self.predecessor is not None
         return await (pending[0].make() if self.ordered else _each_of(pending))
 
     async def _take_over(self, records: "_Records[T]", ctx: Context[T]) -> None:
@@ -187,17 +197,18 @@ class Steps(Generic[T]):
         It is written at once: after the first good run nothing is left of kopf that would show it.
         """
         new = [step for step in self.steps if records.of(step.name) is None]
-        if self.predecessor is None or not new:
-            return
-        handled = await as_handled(ctx, self.predecessor)
-        if handled is None:
+        traces = None if self.predecessor is None else self.predecessor.traces
+        found = await handled(ctx, traces) if traces is not None and new else None
+        if self.predecessor is None or found is None:
             return
         now = ctx.clock.now().replace(microsecond=0)
-        output_of(ctx).note_time(now)
         message = f"carried out by {self.predecessor.name}"
         for step in new:
-            record = begun(step.name, None, _value_of(step, ctx, handled), handled.metadata.generation, now)
-            records.collect(ended(record, "Done", message))
+            done = found.now if found.has_succeeded(step.replaces) else found.before
+            if done is not None:
+                output_of(ctx).note_time(now)
+                record = begun(step.name, None, _value_of(step, ctx, done), done.metadata.generation, now)
+                records.collect(ended(record, "Done", message))
         await records.store()
 
     async def undo(self, ctx: Context[T]) -> Result | None:
