@@ -322,12 +322,12 @@ class Informer:
         after a cancellation the informer follows the new share all the same. Raises ValueError for selectors
         that do not fit the options.
         """
-        query = selectors(self.options, share)
+        selectors(self.options, share)  # raises before anything changes
         more = None if gained is None else selectors(self.options, gained)
         self._share = share
         self._keeps = self._filter()
         for part in self._parts.values():
-            part.reflector.follow(query)
+            part.reflector.follow(self._collection(part.namespace))
         owed = [] if gained is None or more is None else self._owe(gained.keeps, more, initial=True)
         with anyio.CancelScope(shield=True):  # what stayed would stay for good: no watch tells of it any more
             for part in tuple(self._parts.values()):
@@ -379,6 +379,9 @@ class Informer:
             return False
         if self._appliers is None:
             self._appliers = Appliers(self.resource.api_version)
+            if not self.store.shape.needs_managed_fields:  # until now they were not asked for
+                for part in self._parts.values():
+                    part.reflector.follow(self._collection(part.namespace))
         if manager not in self._appliers:
             begun = any(
                 part.reflector.status.connects or part.reflector.status.lists for part in self._parts.values()
@@ -388,12 +391,16 @@ class Informer:
 
     # --- reflectors ----------------------------------------------------------------------------------
 
-    def _part(self, namespace: str) -> _Part:
-        collection = Collection(
+    def _collection(self, namespace: str) -> Collection:
+        return Collection(
             self.resource.path(namespace),
             selectors(self.options, self._share),
             bool(self.options.metadata_only),
+            managed_fields=self._appliers is not None or self.store.shape.needs_managed_fields,
         )
+
+    def _part(self, namespace: str) -> _Part:
+        collection = self._collection(namespace)
         sink = Sink(namespace, self.store, self._handlers, self._wants, self._note_change, self._announce)
         log = self._log.bind(namespace=namespace) if namespace else self._log
         reflector = Reflector(self._transport, collection, self._read, sink, self._clock, log, self._reach)

@@ -10,7 +10,7 @@ from typing import Literal
 import anyio
 import msgspec
 import structlog
-from attrs import define, evolve
+from attrs import define
 
 from informers.api_errors import (
     ApiError,
@@ -140,10 +140,9 @@ class Reflector:
         self._relist_asked = True
         self._interrupt()
 
-    def follow(self, selectors: Mapping[str, str]) -> None:
+    def follow(self, collection: Collection) -> None:
         """Go on with other selectors or another share: a watch where it is, a list from its beginning."""
-        changed = selectors != self._collection.selectors
-        self._collection = evolve(self._collection, selectors=selectors)
+        changed, self._collection = collection != self._collection, collection
         if changed or isinstance(self._state, Streaming | Listing):
             self._interrupt_following()
 

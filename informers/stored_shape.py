@@ -52,6 +52,11 @@ class StoredShape:
     def _judge(self) -> bool:
         return self.transform is None and not self.metadata_only and set(self.drop) <= {MANAGED_FIELDS}
 
+    @property
+    def needs_managed_fields(self) -> bool:
+        """Whether managedFields are kept, or may be read by `transform`."""
+        return MANAGED_FIELDS not in self.drop or self.transform is not None
+
     @_paths.default
     def _split(self) -> tuple[tuple[str, ...], ...]:
         return tuple(pointer_steps(pointer) for pointer in self.drop if pointer != MANAGED_FIELDS)
