@@ -15,7 +15,7 @@ from reconcile import Context, Controller, Object, Predecessor, Result, resource
 from reconcile.blocks import Step, StepRun, Steps, StepStatus
 from reconcile.errors import HalfCreated
 from reconcile.models import definition_of, encode
-from reconcile.testing import FakeClient, run_once
+from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, Refuse, When, run_once
 from tests.adoption.kopf_life import NAME, PLACE, STEPPED, title
 
 pytestmark = pytest.mark.rule("takeover-kopf")
@@ -91,15 +91,6 @@ def _size(tenant: Tenant) -> object:
     return encode(tenant)["spec"]["size"]
 
 
-async def until_quiet(port: Port, client: FakeClient) -> None:
-    for _ in range(12):
-        done = await run_once(port.controller(), f"{PLACE}/{NAME}", client)
-        assert done.error is None
-        if not done.writes:
-            return
-    raise AssertionError("no end")
-
-
 def has_succeeded(act: str, annotations: Mapping[str, str]) -> bool:
     """Whether kopf noted on the object that it has done an act."""
     name = REPLACED[act].replace("/", ".").replace("<", "_").replace(">", "_")
@@ -126,7 +117,7 @@ async def test_an_act_that_kopf_has_noted_is_not_done_again(
         assert isinstance(done.error, HalfCreated)
         assert port.acts == before
         return
-    await until_quiet(port, client)
+    assert await errors_until_quiet(port, client) == 0
     size, under_way = obj["spec"]["size"], len(annotations) > 1 or not created
     acts = [("open", NAME), ("fill", NAME)]
     acts += [(act, NAME, one) for act in ("resize", "tell") for one in range(1, size + 1)]
@@ -140,3 +131,34 @@ async def test_an_act_that_kopf_has_noted_is_not_done_again(
     await run_once(port.controller(), f"{PLACE}/{NAME}", client)
     assert await client.find(Tenant, NAME, PLACE) is None
     assert port.acts.count(("close", NAME)) == 1
+
+
+@pytest.mark.parametrize(
+    "fault", [LoseReply(), Refuse(500, "InternalError", "down")], ids=["lost", "refused"]
+)
+async def test_no_act_of_kopf_is_done_again_whichever_write_of_the_port_fails(
+    fault: LoseReply | Refuse,
+) -> None:
+    failed = 0
+    number = LIVING[-2]  # kopf was in the middle of a change
+    obj, acts = LIFE[number]["object"], [tuple(one["effect"]) for one in LIFE[:number] if "effect" in one]
+    kept = {name: part for name, part in obj["metadata"].items() if name in CREATED}
+    assert has_succeeded("tell", kept["annotations"])
+    for nth in range(1, 9):
+        port = Port(list(acts))
+        plan = FaultPlan((Fault(When("patch", "*", nth=nth), fault),))
+        client = FakeClient(definition_of(Tenant), {**obj, "metadata": kept}, plan=plan)
+        failed += await errors_until_quiet(port, client)
+        assert {act: port.acts.count(act) for act in acts} == dict.fromkeys(acts, 1)
+        assert ("resize", NAME, 2) in port.acts
+    assert failed >= 5  # the finalizer, two takeovers, a beginning, an end, kopf's annotations
+
+
+async def errors_until_quiet(port: Port, client: FakeClient) -> int:
+    errors = 0
+    for _ in range(20):
+        done = await run_once(port.controller(), f"{PLACE}/{NAME}", client)
+        errors += done.error is not None
+        if done.error is None and not done.writes:
+            return errors
+    raise AssertionError("no end")
