@@ -12,6 +12,7 @@ from anyio.abc import TaskStatus
 
 from informers import get_logger
 from informers.cancellation import Interrupted, asked_to_end, cancel_requests
+from reconcile.manager.interpreter import present_objects_spared
 from reconcile.manager.signals import on_signal
 from reconcile.runs.run_failures import described
 
@@ -29,6 +30,7 @@ class Lifecycle(ABC):
         self._log = get_logger("reconcile")
         self._stopping = anyio.Event()
         self._on_stop: Callable[[], object] | None = None
+        self._on_start: Callable[[], object] | None = None
         self._started = anyio.Event()
         self._task: asyncio.Task[None] | None = None
         self._ended = anyio.Event()
@@ -82,14 +84,17 @@ class Lifecycle(ABC):
     def main(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
         """Run as a program until SIGINT or SIGTERM requests a clean stop; a second one ends it, status 130.
 
-        `loop_factory`, such as `uvloop.new_event_loop`, makes the loop. Raises what `run` raises.
+        `loop_factory`, such as `uvloop.new_event_loop`, makes the loop. What exists at the start is spared by
+        the garbage collector until the end (`gc.freeze`), unless objects are frozen already. Raises what
+        `run` raises.
         """
 
         async def until_signal() -> None:
             with on_signal(self.stop):
                 await self.run()
 
-        anyio.run(until_signal, backend_options={"loop_factory": loop_factory})
+        with present_objects_spared() as self._on_start:
+            anyio.run(until_signal, backend_options={"loop_factory": loop_factory})
 
     async def __aenter__(self) -> Self:
         """Start in a task of its own and wait until the workers run."""
@@ -133,5 +138,7 @@ class Lifecycle(ABC):
 
     def _note_started(self, task_status: TaskStatus[None]) -> None:
         if not self._started.is_set():
+            if self._on_start is not None:
+                self._on_start()
             self._started.set()
             task_status.started()

@@ -1,11 +1,15 @@
-"""Interpreters that a manager warns of."""
+"""Interpreters that a manager warns of, and what it has their garbage collector spare."""
 
+import gc
 import logging
+from collections.abc import Callable, Iterator
 
+import anyio
 import pytest
 
 import reconcile.manager.manager
-from reconcile import Manager
+from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.kinds import ConfigMap
 from reconcile.manager.interpreter import collects_in_increments
 from reconcile.testing import FakeClient, VirtualClock, simulate
 
@@ -38,3 +42,49 @@ def test_a_manager_warns_of_such_a_collector_once_at_its_start(
     simulate(start)
     lines = [record for record in caplog.records if "garbage collector" in record.getMessage()]
     assert [line.levelno for line in lines] == [logging.WARNING] * increments
+
+
+def frozen_within_a_run(start: Callable[[Manager], None]) -> int:
+    """How many objects the collector spares while a manager works."""
+    counts: list[int] = []
+
+    async def count(ctx: Context[ConfigMap]) -> None:
+        counts.append(gc.get_freeze_count())
+        manager.stop()
+
+    client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
+    manager = Manager(Controller(ConfigMap, count), transport=client.transport, environ={})
+    start(manager)
+    return counts[0]
+
+
+async def inside_an_application(manager: Manager) -> None:
+    async with manager:
+        await manager.wait()
+
+
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """The tests freeze what they import; here the manager meets a process that has not."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_a_program_has_the_collector_spare_what_exists_at_its_start_until_its_end() -> None:
+    assert frozen_within_a_run(Manager.main) > 10_000
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_inside_an_application_the_collector_spares_nothing() -> None:
+    assert frozen_within_a_run(lambda manager: anyio.run(inside_an_application, manager)) == 0
+
+
+def test_a_program_that_has_frozen_objects_itself_keeps_just_those() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    # Fewer by what has been freed since.
+    assert 10_000 < frozen_within_a_run(Manager.main) <= before
+    assert 10_000 < gc.get_freeze_count() <= before
