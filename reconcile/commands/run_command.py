@@ -35,6 +35,7 @@ from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
 from reconcile.controller.kopf_takeover import UnwrittenDraft
+from reconcile.manager.lifecycle import in_own_process
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import TEXT_OPTIONS, ConfigurationError, flag_of, from_flags
 from reconcile.manager.predecessor_check import PredecessorActive
@@ -252,7 +253,7 @@ async def _run(manager: Manager, stop: Stop) -> None:
     """Run it. An error that ends it is logged with its traceback, so here it is one line and status 1."""
     stop.act = manager.stop
     try:
-        with _state_on_signal(manager):
+        with in_own_process(manager), _state_on_signal(manager):
             await manager.run()
     except _BAD_INPUT:
         raise

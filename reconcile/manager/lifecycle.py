@@ -93,7 +93,7 @@ class Lifecycle(ABC):
             with on_signal(self.stop):
                 await self.run()
 
-        with present_objects_spared() as self._on_start:
+        with in_own_process(self):
             anyio.run(until_signal, backend_options={"loop_factory": loop_factory})
 
     async def __aenter__(self) -> Self:
@@ -142,3 +142,10 @@ class Lifecycle(ABC):
                 self._on_start()
             self._started.set()
             task_status.started()
+
+
+@contextmanager
+def in_own_process(lifecycle: Lifecycle) -> Iterator[None]:
+    """While inside, the process does nothing but run it: see `Lifecycle.main` for the garbage collector."""
+    with present_objects_spared() as lifecycle._on_start:
+        yield

@@ -9,8 +9,10 @@ import pytest
 
 import reconcile.manager.manager
 from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.commands import run_command
 from reconcile.kinds import ConfigMap
 from reconcile.manager.interpreter import collects_in_increments
+from reconcile.manager.signals import Stop
 from reconcile.testing import FakeClient, VirtualClock, simulate
 
 
@@ -71,9 +73,16 @@ def nothing_frozen() -> Iterator[None]:
     gc.freeze()
 
 
+def by_reconcile_run(manager: Manager) -> None:
+    anyio.run(run_command._run, manager, Stop(manager.stop))
+
+
 @pytest.mark.usefixtures("nothing_frozen")
-def test_a_program_has_the_collector_spare_what_exists_at_its_start_until_its_end() -> None:
-    assert frozen_within_a_run(Manager.main) > 10_000
+@pytest.mark.parametrize("start", [Manager.main, by_reconcile_run])
+def test_a_program_has_the_collector_spare_what_exists_at_its_start_until_its_end(
+    start: Callable[[Manager], None],
+) -> None:
+    assert frozen_within_a_run(start) > 10_000
     assert gc.get_freeze_count() == 0
 
 
