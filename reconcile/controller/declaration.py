@@ -134,13 +134,13 @@ class Predecessor:
     """
 
     name: str
-    leases: tuple[str, ...] = ()
-    deployments: tuple[str, ...] = ()
-    images: tuple[str, ...] = ()
+    leases: tuple[str, ...] = field(default=(), converter=_names)
+    deployments: tuple[str, ...] = field(default=(), converter=_names)
+    images: tuple[str, ...] = field(default=(), converter=_names)
     traces: KopfTraces | None = None
     unfinished: Literal["hold", "run"] = "hold"
     unwritten: tuple[str, ...] = ()
-    field_managers: tuple[str, ...] = ()
+    field_managers: tuple[str, ...] = field(default=(), converter=_names)
 
     @classmethod
     def kopf(

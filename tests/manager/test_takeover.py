@@ -165,6 +165,12 @@ async def test_a_deployment_counts_by_its_name_or_its_image(
     assert (f"Deployment default/{name} has {replicas} replicas" in said) == found
 
 
+def test_one_name_of_a_predecessor_may_be_given_as_text() -> None:
+    one = Predecessor("Rival", leases="leader", deployments="rival", images="rival", field_managers="manager")
+    assert (one.leases, one.deployments, one.images) == (("leader",), ("rival",), ("rival",))
+    assert one.field_managers == ("manager",)
+
+
 @pytest.mark.rule("takeover-predecessor")
 @pytest.mark.parametrize("status", [{"replicas": 2}, {"replicas": 0, "terminatingReplicas": 2}])
 @in_world(played)
