@@ -254,10 +254,10 @@ class Runner(Generic[T]):
         """Whether replicas share the objects, and this one does not work on an object of that key."""
         return self._held is not None and self._connected.leaves_alone(self._here(request))
 
-    def _trigger(self, request: Request, cause: Cause, priority: int) -> None:
+    def _trigger(self, request: Request, cause: Cause, priority: int, *, in_all_loops: bool = False) -> None:
         if request.cluster in ("", self.cluster) and self.is_left(request):
             self._refused += 1
-            if is_worth_a_line(self._refused):
+            if not in_all_loops and is_worth_a_line(self._refused):
                 self._log.warning(
                     "not triggered: this replica does not hold an object of that key",
                     key=str(request),

@@ -1,4 +1,4 @@
-"""The garbage collector of an interpreter: what is wrong with some, and what it need not visit."""
+"""What an interpreter can do, what is wrong with some, and what its collector need not visit."""
 
 import gc
 import sys
@@ -50,3 +50,8 @@ def present_objects_spared() -> Iterator[Callable[[], None]]:
     finally:
         if frozen:
             gc.unfreeze()
+
+
+def has_gil() -> bool:
+    """Whether threads take turns: not in a free-threaded build, unless an extension module needs turns."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())

@@ -159,8 +159,15 @@ class ClusterSet:
             runner.enqueue(request, cause, priority)
 
     def trigger(
-        self, controller: Controller[Any] | str, key: Named, cause: str | Cause, priority: int
+        self,
+        controller: Controller[Any] | str,
+        key: Named,
+        cause: str | Cause,
+        priority: int,
+        *,
+        in_all_loops: bool = False,
     ) -> None:
+        """With `in_all_loops`, the event loop that holds the object runs it, and no other logs a refusal."""
         request, name = as_request(key), controller if isinstance(controller, str) else controller.name
         runners = [runner for runner in self.named(name) if request.cluster in ("", runner.cluster)]
         if not runners:
@@ -174,7 +181,7 @@ class ClusterSet:
         reason = cause if isinstance(cause, Cause) else Cause("triggered", note=cause)
         reason = msgspec.structs.replace(reason, note=redacted(reason.note))
         for runner in runners:
-            runner.trigger(request, reason, priority)
+            runner.trigger(request, reason, priority, in_all_loops=in_all_loops)
 
     # --- adding and removing controllers --------------------------------------------------------
 

@@ -18,6 +18,7 @@ from reconcile.controller.run_history import RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.manager.assembly import Assembly
 from reconcile.manager.ending_namespace import LET_GO_SECONDS, held_in, home_of, let_go
+from reconcile.manager.event_loops import OtherLoops, divided, options_of
 from reconcile.manager.interpreter import collects_in_increments
 from reconcile.manager.lifecycle import Lifecycle
 from reconcile.manager.managed_clusters import ClusterSet
@@ -61,6 +62,9 @@ class Manager(Lifecycle):
     and runs of its own. Keys carry the cluster's name, and one that cannot be read does not hold up the
     others. The first has the Lease, and is that of `client`.
 
+    With `loops`, so many event loops share the objects in this process. Pages, `status`, `runs` and `client`
+    are those of the first; the others have pages on the ports that follow.
+
     With `leader_election`, workers run and writes are sent only while this manager leads; until then it is a
     warm standby, with synced caches and filled queues. `serve` is an address for `/healthz`, `/readyz`,
     `/metrics` and `/debug`, which answer from before the first lists until the very end.
@@ -90,6 +94,7 @@ class Manager(Lifecycle):
         self._webhooks = ServedWebhooks()
         self._assembly: Assembly | None = None
         self._watchdog: Watchdog | None = None
+        self._loops: OtherLoops[Manager] = OtherLoops()
 
     @property
     def client(self) -> Client:
@@ -196,6 +201,7 @@ class Manager(Lifecycle):
             check_unique_names((*(runner.controller for runner in self._runners), controller))
             await serve_embedded(self._transport, self.options, [controller])
         await self._clusters.add(controller)
+        await self._loops.call(lambda other: other.add(controller))
 
     async def remove(self, name: str) -> None:
         """Remove a controller. Raises LookupError.
@@ -203,6 +209,7 @@ class Manager(Lifecycle):
         Its runs end, or are cancelled after `stop_seconds`; kinds that only it reads are no longer followed.
         """
         await self._clusters.remove(name, self.options["stop_seconds"])
+        await self._loops.call(lambda other: other.remove(name))
 
     def runs(self, name: str, cluster: str = "") -> RunHistory:
         """The runs of a controller: those in progress, and the last ones of each key that ran recently.
@@ -224,17 +231,25 @@ class Manager(Lifecycle):
         Raises LookupError for a controller that does not work there, RuntimeError unless the manager runs,
         and ValueError for a key with a namespace where the kind has none, or the other way round.
         """
-        self._clusters.trigger(controller, key, cause, priority)
+        in_all = bool(self._loops.threads)
+
+        def trigger(manager: Manager) -> None:
+            manager._clusters.trigger(controller, key, cause, priority, in_all_loops=in_all)
+
+        trigger(self)
+        self._loops.send(trigger)
 
     def pause(self, name: str) -> None:
         """Begin no runs of a controller until `resume`; its keys are collected. Raises LookupError."""
         for runner in self._clusters.named(name):
             runner.pause()
+        self._loops.send(lambda other: other.pause(name))
 
     def resume(self, name: str) -> None:
         """Undo `pause`. Raises LookupError."""
         for runner in self._clusters.named(name):
             runner.resume()
+        self._loops.send(lambda other: other.resume(name))
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until `stop` or cancellation. Nothing outlives this call. A second one raises RuntimeError.
@@ -258,11 +273,13 @@ class Manager(Lifecycle):
                 self._log.warning(
                     "the garbage collector of this Python lets memory grow", use="3.14.5 or later, or 3.13"
                 )
+            self._loops = self._other_loops()
             with anyio.CancelScope() as starting:
                 self._set_stop_action(starting.cancel)
                 # The pages come first and go last: probes are answered while all else starts and stops.
                 async with (
                     self._observed(),
+                    self._loops.running(self._stopping),
                     open_transports(self.options, self.controllers) as transports,
                     self._served(next(iter(transports.values()))) as self._webhooks,
                 ):
@@ -295,6 +312,15 @@ class Manager(Lifecycle):
             self._address = None
             metrics.close()
 
+    def _other_loops(self) -> "OtherLoops[Manager]":
+        if self.options["loops"] == 1:
+            return OtherLoops()
+        options = self.options = divided(self.options)
+        return OtherLoops.of(
+            options["loops"],
+            lambda number: Manager(*self.controllers, environ={}, **options_of(options, number)),
+        )
+
     @asynccontextmanager
     async def _served(self, transport: Transport) -> AsyncIterator[ServedWebhooks]:
         try:
@@ -306,6 +332,9 @@ class Manager(Lifecycle):
     def _pages(self, metrics: "Metrics") -> "PageSources":
         options = self.options
         checks: dict[str, Check] = {"ping": ping}
+        alive: dict[str, Check] = {"ping": ping, "event-loop": ping}
+        if options["loops"] > 1:
+            alive["loops"], checks["loops"] = self._loops.check_alive, self._loops.check_started
         if options["ready_when"] != "up":
             checks["caches"] = self._check_caches
         if options["webhooks"] and routes_of(self.controllers):
@@ -320,7 +349,7 @@ class Manager(Lifecycle):
         actions = DebugActions(lambda: self._runners, lambda: self._replica, self._why)
         readyz = {**checks, **options["readiness"]}
         return PageSources(
-            healthz={"ping": ping, "event-loop": ping, **options["liveness"]},
+            healthz={**alive, **options["liveness"]},
             readyz=readyz,
             metrics=metrics.text,
             state=self.state,
@@ -413,6 +442,7 @@ class Manager(Lifecycle):
                     clusters.start(group)
                 else:
                     await replica.join(group)
+                    await self._loops.wait_started()
                 self._note_started(task_status)
                 self._log.info("started", controllers=[controller.name for controller in self.controllers])
                 await self._stopping.wait()

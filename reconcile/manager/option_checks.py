@@ -7,9 +7,10 @@ from informers import APIResource
 from informers.loopback import is_loopback
 from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import beyond_namespaces
+from reconcile.manager.interpreter import has_gil
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions, lease_terms
 from reconcile.manager.webhook_serving import check_webhooks
-from reconcile.ops.serving_addresses import parse_address
+from reconcile.ops.serving_addresses import LAST_PORT, parse_address
 
 
 def check_options(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
@@ -24,6 +25,7 @@ def check_options(options: ManagerOptions, controllers: Collection[Controller[An
     check_webhooks(options, controllers)
     lease_terms(options)
     _check_sharding(options)
+    _check_loops(options)
     if options["freeze_predecessor"] and options["take_over"]:
         raise ConfigurationError(
             "freeze_predecessor and take_over exclude each other: what is not looked for is not frozen"
@@ -50,6 +52,30 @@ def _check_sharding(options: ManagerOptions) -> None:
             raise ConfigurationError(
                 f"informers: {kind.__name__}: a ring selects by shard itself: leave shard= out"
             )
+
+
+def _check_loops(options: ManagerOptions) -> None:
+    loops = options["loops"]
+    if loops == 1:
+        return
+    if options["sharding"] is None:
+        raise ConfigurationError(
+            f"loops={loops}: event loops share objects as replicas do: give sharding= too"
+        )
+    for name in ("transport", "embedded", "limiter", "blocking", "metrics"):
+        if options[name]:
+            raise ConfigurationError(
+                f"loops={loops} and {name} exclude each other: each loop opens or makes its own"
+            )
+    if options["serve"] and (last := parse_address(options["serve"]).port + loops - 1) > LAST_PORT:
+        raise ConfigurationError(
+            f"loops={loops}: each serves its pages on a port of its own, and {last} is none: give a lower one"
+        )
+    if has_gil():
+        raise ConfigurationError(
+            f"loops={loops} needs a Python without the global interpreter lock, such as python3.14t: with it "
+            f"threads take turns on one core. Start {loops} replicas of the ring instead, each of one loop"
+        )
 
 
 def check_server(options: ManagerOptions) -> None:

@@ -157,6 +157,12 @@ class ManagerOptions(TypedDict, total=False):
         values.share,
         "Take that share of all objects at most, such as 5%, while the ring has other replicas.",
     ]
+    loops: Annotated[
+        int,
+        1,
+        values.count,
+        "How many event loops share the work, each a member of the ring, on a Python without GIL.",
+    ]
     lease_seconds: Annotated[
         float,
         LeaseTerms().duration,
@@ -341,7 +347,8 @@ def overridden(options: ManagerOptions, changes: ManagerOptions) -> ManagerOptio
         replaced["limiter"] = None
     merged: ManagerOptions = {**options, **replaced, **changes, "leader_election": election, "sharding": ring}
     # A shadow never leads: a Lease is a write too.
-    return {**merged, "leader_election": None, "sharding": None} if merged["dry_run"] else merged
+    alone: ManagerOptions = {"leader_election": None, "sharding": None, "loops": 1}
+    return {**merged, **alone} if merged["dry_run"] else merged
 
 
 def lease_terms(options: ManagerOptions) -> LeaseTerms:

@@ -5,6 +5,7 @@ from typing import Final
 from attrs import frozen
 
 LOOPBACK: Final = "127.0.0.1"
+LAST_PORT: Final = 65535
 
 
 class ServeError(Exception):
@@ -26,7 +27,7 @@ class Address:
 def parse_address(text: str) -> Address:
     """`8080` is on loopback, `:8080` everywhere (IPv4, IPv6), `[::1]:0` on a free port. Raises ValueError."""
     host, colon, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
+    if not port.isdecimal() or int(port) > LAST_PORT:
         raise ValueError(f"expected HOST:PORT, or :PORT for all interfaces, got {text!r}")
     host = host.removeprefix("[").removesuffix("]")
     return Address(host if host or colon else LOOPBACK, int(port))
