@@ -8,21 +8,26 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from informers.extras import extras_named
+
 
 def on_demand(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose imports are under `if TYPE_CHECKING:`.
 
     Each name is imported at its first use, from where those imports say, so type checkers, readers and the
-    interpreter follow the same lines. A name of `__all__` without an import is a module of the package. Any
+    interpreter follow the same lines. A library of an extra that is not installed is a ModuleNotFoundError
+    which says how to install it. A name of `__all__` without an import is a module of the package. Any
     other name raises AttributeError.
     """
 
     def imported(name: str) -> Any:
         home = _homes(module).get(name)
         if home is not None:
-            value = getattr(import_module(home), name)
+            with extras_named():
+                value = getattr(import_module(home), name)
         elif name in vars(sys.modules[module])["__all__"]:
-            value = import_module(f"{module}.{name}")
+            with extras_named():
+                value = import_module(f"{module}.{name}")
         else:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         setattr(sys.modules[module], name, value)

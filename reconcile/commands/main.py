@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import frozen
 
+from informers.extras import PYTHON, extra_of
 from reconcile.commands.problems import Problem
 
 if TYPE_CHECKING:
@@ -172,10 +173,13 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         try:
             return entry.load(cmd_name, ctx.command_path or PROGRAM) if entry else None
-        except ImportError:
+        except ImportError as error:
             if ctx.resilient_parsing:  # a shell asks, which would print the traceback into the line
                 return None
-            raise
+            if not isinstance(error, ModuleNotFoundError) or not (extra := extra_of(error)):
+                raise
+            hint = f"pip install 'reconcile-runtime[{extra}]'"
+            raise Problem(f"{error.name} is not installed for {PYTHON}", hint) from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from informers import SystemClock, Transport
+from informers.extras import extras_named
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.controller.run_history import RunHistory
@@ -412,7 +413,8 @@ class Manager(Lifecycle):
     def _assemble(self, transports: Mapping[str, Transport]) -> Assembly:
         traces = None
         if self.options["traces"] is not None:
-            from reconcile.ops.tracing import Traces
+            with extras_named():
+                from reconcile.ops.tracing import Traces
 
             traces = Traces(self.options["traces"])
         return Assembly(self.options, self.controllers, transports, self._log, self._metrics, traces)

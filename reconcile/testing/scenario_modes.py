@@ -7,6 +7,7 @@ from typing import get_args
 
 from attrs import frozen
 
+from informers.extras import extras_named
 from reconcile.testing.fake_services.service import FakeService
 from reconcile.testing.fake_services.service_faults import faults_at
 from reconcile.testing.faults import (
@@ -137,7 +138,8 @@ def fuzz(
 
     Raises Broken as `sweep` does, and SimulationError if a run cannot go on.
     """
-    from reconcile.testing.fuzzing import DrawnPlans
+    with extras_named():
+        from reconcile.testing.fuzzing import DrawnPlans
     from reconcile.testing.guidance.corpus_folder import CorpusFolder
     from reconcile.testing.guidance.guided_plans import GuidedPlans
 

@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import attrs
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
+from informers.extras import extras_named
 from reconcile.models import UNSET, Object, ObjectMeta, Quantity, Schema, UnsetType
 from reconcile.models.fields import ModelField, fields_of, split_annotated, union_parts
+
+with extras_named():
+    from hypothesis import strategies as st
+    from hypothesis.strategies import SearchStrategy
 
 __all__ = ["field_values", "objects", "values"]
 
