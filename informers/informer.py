@@ -92,6 +92,8 @@ class Informer:
         self._changes = Broadcast()
         self.on_announce: Callable[[], None] | None = None
         """Called when the first list is there, or was refused: for a cache that waits for its informers."""
+        self.on_listed: list[Callable[[], None]] = []
+        """Called when a list replaces the content: what came and went before it left no change."""
         self._tasks: Tasks | None = None
         self._last_event: datetime.datetime | None = None
         self._skipped = 0
@@ -401,7 +403,8 @@ class Informer:
 
     def _part(self, namespace: str) -> _Part:
         collection = self._collection(namespace)
-        sink = Sink(namespace, self.store, self._handlers, self._wants, self._note_change, self._announce)
+        told = self._note_change, self._announce, self.on_listed
+        sink = Sink(namespace, self.store, self._handlers, self._wants, *told)
         log = self._log.bind(namespace=namespace) if namespace else self._log
         reflector = Reflector(self._transport, collection, self._read, sink, self._clock, log, self._reach)
         sink.tap = self._tap

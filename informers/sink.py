@@ -37,7 +37,7 @@ class Sink:
     """One part of a store, and the handlers of its changes.
 
     `wants` selects objects, `note_change` is called for each change, and `announce` has waiting tasks look
-    again. `tap` gets each decision.
+    again. `listed` are called when a list has replaced the content. `tap` gets each decision.
     """
 
     part: str
@@ -46,6 +46,7 @@ class Sink:
     wants: Matches
     note_change: Callable[[], None]
     announce: Callable[[], None]
+    listed: Sequence[Callable[[], None]] = ()
     tap: InformerTap | None = None
     _merged: list[_Merged] = field(factory=list, init=False)
 
@@ -73,6 +74,7 @@ class Sink:
             case Commit(version):
                 self._merged.clear()
                 self._publish_all(self.store.commit(version, self.part))
+                self._note_listed()
             case Clear():
                 self._merged.clear()
                 self._publish_all(self.store.clear(self.part))
@@ -84,6 +86,11 @@ class Sink:
     def merge(self, snapshots: Sequence[Snapshot], *, initial: bool) -> None:
         """Take over what is newer than the store, from a list that is not older than the watch."""
         self._publish_all(self.store.merge(filter(self.wants, snapshots), initial=initial))
+        self._note_listed()
+
+    def _note_listed(self) -> None:
+        for call in self.listed:
+            call()
 
     def note_merged(self, keeps: Matches, version: int) -> None:
         """All objects that `keeps` chooses are in the store as they are at `version`.

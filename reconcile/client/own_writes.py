@@ -73,6 +73,18 @@ class OwnWrite:
             return cached is None
         return cached is not None and cached.uid == self.uid and cached.version >= self.version
 
+    def is_lost(self, informer: Informer) -> bool:
+        """Whether the object was deleted before the store had it: a list without it followed its creation.
+
+        No change of the store tells of that.
+        """
+        if self.deleted or not 0 < self.version <= informer.store.version:
+            return False
+        if not informer.covers(self.key.namespace) or (self.state and not informer.selects(self.state)):
+            return False
+        cached = informer.store.get(self.key)
+        return cached is None or cached.uid != self.uid
+
 
 @frozen
 class Absence:
@@ -155,6 +167,14 @@ class Journal(WriteObserver):
     def is_certain(self, resource: APIResource) -> bool:
         """Whether the cache of a resource has reached the version of a consistent list for this key."""
         return resource in self._certain
+
+    def lost(self, informer: Informer) -> Sequence[Key]:
+        """The objects of this informer that were written, and deleted before its store had them."""
+        return [
+            key
+            for (resource, key), write in self._writes.items()
+            if resource == informer.resource and isinstance(write, OwnWrite) and write.is_lost(informer)
+        ]
 
     def __bool__(self) -> bool:
         return bool(self._writes or self._unknown)

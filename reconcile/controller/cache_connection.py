@@ -60,6 +60,8 @@ class CacheConnection(Generic[T]):
     _declared: list[APIResource] = field(factory=list, init=False)
     _indexes: list[tuple[Store, str]] = field(factory=list, init=False)
     _registrations: list[Registration] = field(factory=list, init=False)
+    _followed: dict[Informer, Callable[[], None]] = field(factory=dict, init=False)
+    """What looks for lost writes when an informer has listed, of each whose changes wake."""
 
     def __attrs_post_init__(self) -> None:
         controller = self.controller = self.executor.controller
@@ -97,6 +99,9 @@ class CacheConnection(Generic[T]):
         for registration in self._registrations:
             registration.remove()
         self._registrations.clear()
+        for informer, find_lost in self._followed.items():
+            informer.on_listed.remove(find_lost)
+        self._followed.clear()
 
     def close(self) -> None:
         """Undo `open`, and release `primary`. No run may be under way any more."""
@@ -213,6 +218,26 @@ class CacheConnection(Generic[T]):
 
     def _listen(self, informer: Informer, handler: Handler, resync: float | None = None) -> None:
         self._registrations.append(informer.add_handler(handler, resync=resync))
+        if informer not in self._followed:
+            find_lost = self._followed[informer] = partial(self._find_lost, informer)
+            informer.on_listed.append(find_lost)
+
+    # --- deletions that no change tells of ------------------------------------------------------------
+
+    def find_lost(self, request: Request) -> None:
+        """Wake a key that has run if an object which it wrote was deleted before the cache had it."""
+        journal = self.executor.journals.get(request)
+        for informer in self._followed if journal else ():
+            self._wake_lost(request, informer)
+
+    def _find_lost(self, informer: Informer) -> None:
+        for request in [*self.executor.journals]:
+            self._wake_lost(request, informer)
+
+    def _wake_lost(self, request: Request, informer: Informer) -> None:
+        for key in self.executor.journals[request].lost(informer):
+            if informer is not self.primary or key != request.key:
+                self.enqueue(request, Cause("deleted", informer.resource, key, informer.store.version), 0)
 
     # --- changes --------------------------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ class RunExecutor(Generic[T]):
     runs: HeldRuns | None = field(init=False)
     """The runs under way, with `held`."""
     _plain: Sequence[Any] = field(init=False)
-    _journals: dict[Request, Journal] = field(factory=dict, init=False)
+    journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
     _written_in: dict[Request, int] = field(factory=dict, init=False)
     """With `held`, the bucket of each key whose writes are remembered."""
@@ -133,9 +133,9 @@ class RunExecutor(Generic[T]):
         if limit is None:
             with closing(self.limit()) as limit:
                 return await self.run(request, causes, attempt, limit)
-        journal = self._journals.get(request)
+        journal = self.journals.get(request)
         if journal is None:
-            journal = self._journals[request] = Journal(self.on_wait)
+            journal = self.journals[request] = Journal(self.on_wait)
         client = self._bound(self.client, journal, request)
         core = core_of(client)
         record = core.run
@@ -191,7 +191,7 @@ class RunExecutor(Generic[T]):
             run.outcome = None  # its error's traceback has this frame
             # Only now, when nothing of the run writes any more: a key without unseen writes takes no memory.
             if not journal:
-                self._journals.pop(request, None)
+                self.journals.pop(request, None)
             if self._distant:
                 distant = self._distant.items()
                 self._distant = {place: kept for place, kept in distant if kept or place[0] != request}
@@ -219,7 +219,7 @@ class RunExecutor(Generic[T]):
 
     async def settle(self, requests: Set[Request]) -> None:
         """Wait until the caches show the writes of some keys. Raises CacheBehind, and errors of reads."""
-        for request, journal in [*self._journals.items()]:
+        for request, journal in [*self.journals.items()]:
             if request in requests:
                 await reads_of(self._bound(self.client, journal, request)).settle()
         for (request, cluster), journal in [*self._distant.items()]:
@@ -228,8 +228,8 @@ class RunExecutor(Generic[T]):
 
     def forget_where(self, is_gone: Callable[[Request], bool]) -> None:
         """Forget the writes of some keys."""
-        for request in [request for request in self._journals if is_gone(request)]:
-            del self._journals[request]
+        for request in [request for request in self.journals if is_gone(request)]:
+            del self.journals[request]
         self._distant = {place: kept for place, kept in self._distant.items() if not is_gone(place[0])}
         self.echoes.forget_where(is_gone)
         for request in [request for request in self._written_in if not self._remembers(request)]:
@@ -237,7 +237,7 @@ class RunExecutor(Generic[T]):
 
     def _remembers(self, request: Request) -> bool:
         """Whether a cache may not show yet what a key has written."""
-        return request in self._journals or any(place[0] == request for place in self._distant)
+        return request in self.journals or any(place[0] == request for place in self._distant)
 
     async def call(self, function: Any, context: Context[T]) -> Result | None:
         """Call a function of the author: an `async def` here, a plain one in a thread."""

@@ -449,6 +449,8 @@ class Runner(Generic[T]):
         if self._gave_up(item.key):
             self.queue.discard(item.key)
         record = outcome.record
+        if record is not None and record.writes:
+            self._connected.find_lost(item.key)
         if record is not None and (record.writes or self.guard.storming):
             with within(record.tenure):
                 due = await self.guard.run_ended(

@@ -156,7 +156,7 @@ class MemberRecord:
     its stores showed by then, by resource. `beginning` is that of the assignment that it goes by: it holds
     nothing by another. `canary`: it is to get that share of all buckets, until its version has proven itself.
     `late`: its keys wait for too long, though the server keeps up. `labelled` are resources whose children it
-    has seen to carry labels. `version` is for people.
+    has seen to carry labels. `left`: it writes nothing any more. `version` is for people.
     """
 
     warm: Mapping[int, int] = field(factory=dict)
@@ -168,6 +168,7 @@ class MemberRecord:
     late: bool = False
     labelled: tuple[str, ...] = ()
     version: str = ""
+    left: bool = False
 
     def of_buckets(
         self, warm: Mapping[int, int], released: Mapping[int, int], beginning: int, draining: bool

@@ -107,8 +107,7 @@ class MemberLease:
             return
         with anyio.move_on_after(self._terms.renew_deadline):
             try:
-                if not self._record().draining:
-                    await self._say_goodbye(self._lease)
+                await self._say_goodbye(self._lease)
                 await self._client.delete(self._lease)
             except ApiError as error:
                 _log.warning(
@@ -117,7 +116,7 @@ class MemberLease:
 
     async def _say_goodbye(self, lease: Lease) -> None:
         """Without it a deletion might be by others, and others would wait until the Lease has run out."""
-        text = evolve(self._record(), draining=True).to_text()
+        text = evolve(self._record(), draining=True, left=True).to_text()
         with suppress(ApiError):
             self._lease = await self._client.raw.update(self._renewed(lease, text), whole=True)
 

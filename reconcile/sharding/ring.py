@@ -215,7 +215,8 @@ class Ring:
         self._changed()
 
     def _note_deletion(self, member: SeenMember) -> None:
-        if member.record.draining or self._now() >= member.overdue_at():
+        # One that drains may have runs under way: only what it said last tells its own deletion from others'.
+        if member.record.left or self._now() >= member.overdue_at():
             del self.members[member.identity]
         else:
             # As a rule another one took it for dead and was a moment earlier; or someone deleted it by hand.

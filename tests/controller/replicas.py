@@ -63,7 +63,7 @@ class Replica:
             *runner._backoff.keys(),
             *runner.resting,
             *runner.guard.keys(),
-            *executor._journals,
+            *executor.journals,
             *(request for request, _ in executor._distant),
             *executor.echoes._expected,
             *runner._connected.backgrounds._tasks,

@@ -202,7 +202,7 @@ NO_FUNCTIONS = {
     "Manager": "controllers environ namespace namespaces selector dry_run take_over "
     "freeze_predecessor name embedded clusters serve serve_certificates serve_review serve_metrics "
     "webhooks webhook_certificates webhook_service "
-    "definitions ready_when leader_election sharding canary lease_seconds renew_seconds retry_seconds "
+    "definitions ready_when leader_election sharding canary loops lease_seconds renew_seconds retry_seconds "
     "workers timeout threads debug undeclared client_qps client_burst sync_seconds stop_seconds "
     "record record_mb transport clock blocking metrics traces limiter informers",
 }

@@ -112,7 +112,7 @@ async def test_keys_that_are_not_held_are_not_even_queued(world: World) -> None:
 
 def slow_to_settle(world: World, replica: Replica, toy: Toy, what: Delay | Drop) -> None:
     """As after a write of unknown outcome: the key's next run first reads the object live."""
-    journal = replica.executor._journals[Request(*toy.key)] = Journal()
+    journal = replica.executor.journals[Request(*toy.key)] = Journal()
     journal.doubt(replica.executor.resource, toy.key)
     world.transport.add(Fault(When("get", "*/toys/a", times=None), what))
 

@@ -210,7 +210,7 @@ async def test_a_member_that_leaves_says_so_before_its_lease_goes(place: Place, 
     assert await place.stored() is None
     *_, last, gone = place.faults.writes
     assert gone.verb == "delete"
-    assert '"draining":true' in (last.body or {})["metadata"]["annotations"][RECORD]
+    assert MemberRecord.from_text((last.body or {})["metadata"]["annotations"][RECORD]).left
 
 
 @pytest.mark.parametrize("what", [Drop(), Refuse(500), RefuseAsStale()])

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import pytest
 
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
@@ -68,14 +69,17 @@ def played(scenario: Callable[[Watched], Awaitable[Any]]) -> None:
 
 @in_world(played)
 async def test_a_member_that_leaves_is_gone_with_its_lease(seen: Watched) -> None:
-    await seen.delete(await seen.member("b", MemberRecord(draining=True)))
+    await seen.delete(await seen.member("b", MemberRecord(draining=True, left=True)))
     assert not seen.ring.members
 
 
+@pytest.mark.parametrize("draining", [False, True])
 @in_world(played)
-async def test_a_member_whose_lease_someone_deleted_counts_until_it_would_have_run_out(seen: Watched) -> None:
-    """It learns of that only when it renews, and writes until then."""
-    await seen.delete(await seen.member("b"))
+async def test_a_member_whose_lease_someone_deleted_counts_until_it_would_have_run_out(
+    seen: Watched, draining: bool
+) -> None:
+    """It learns of that only when it renews, and writes until then, also while it drains."""
+    await seen.delete(await seen.member("b", MemberRecord(draining=draining)))
     assert seen.ring.records["b"].draining  # it gets nothing more
     assert not seen.ring.overdue()
     await anyio.sleep(SECONDS)

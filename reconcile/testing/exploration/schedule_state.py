@@ -17,6 +17,7 @@ from informers import APIResource, Informer, Snapshot
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.client.client import core_of
+from reconcile.client.own_writes import Journal
 from reconcile.controller.runner import Runner
 from reconcile.embedded.log import NAMESPACES, StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.object_metadata import StoredOwner
@@ -318,10 +319,13 @@ class ScheduleState:
         """The keys that wait for their own writes to come back."""
         for runner in _runners(process):
             yield sorted(
-                (str(request), len(journal._writes), len(journal._unknown), _names(journal._certain))
-                for request, journal in runner._executor._journals.items()
+                (str(request), self._written(journal), len(journal._unknown), _names(journal._certain))
+                for request, journal in runner._executor.journals.items()
                 if journal or journal._certain
             )
+
+    def _written(self, journal: Journal) -> list[tuple[str, str]]:
+        return sorted((resource.name, self._digests.name(key)) for resource, key in journal._writes)
 
     def _cached(self, informer: Informer) -> list[tuple[str, bool, bytes]]:
         return sorted(map(self._shown, _held(informer)))
