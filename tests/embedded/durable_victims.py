@@ -24,7 +24,10 @@ async def run(asked: dict[str, Any]) -> None:
         server = ApiServer(data=folder)
         async with serve(server, tls=False) as face, anyio.create_task_group() as tasks:
             tasks.start_soon(server.run)
-            print(json.dumps({"process": os.getpid(), "url": face.url}), flush=True)
+            # In one write: it may be killed between two, and the next server goes on in the same line.
+            os.write(
+                sys.stdout.fileno(), json.dumps({"process": os.getpid(), "url": face.url}).encode() + b"\n"
+            )
             await anyio.sleep_forever()
 
 
