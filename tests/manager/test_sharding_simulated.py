@@ -31,6 +31,8 @@ def test_each_object_has_one_owner_under_every_schedule() -> None:
     [
         pytest.param(23029, id="a list fails for longer than the world is quiet"),
         pytest.param(81547, id="a person deletes the Lease of a member that drains"),
+        pytest.param(35764, id="the same, and the assignment cannot be listed once"),
+        pytest.param(38224, id="the same, without any fault"),
         pytest.param(82742, id="a child is deleted before a list after a refused watch"),
         pytest.param(99734, id="a child is deleted before a list after a late watch"),
     ],
