@@ -99,8 +99,8 @@ class CacheConnection(Generic[T]):
         for registration in self._registrations:
             registration.remove()
         self._registrations.clear()
-        for informer, find_lost in self._followed.items():
-            informer.on_listed.remove(find_lost)
+        for informer, look in self._followed.items():
+            informer.on_listed.remove(look)
         self._followed.clear()
 
     def close(self) -> None:
@@ -219,18 +219,18 @@ class CacheConnection(Generic[T]):
     def _listen(self, informer: Informer, handler: Handler, resync: float | None = None) -> None:
         self._registrations.append(informer.add_handler(handler, resync=resync))
         if informer not in self._followed:
-            find_lost = self._followed[informer] = partial(self._find_lost, informer)
-            informer.on_listed.append(find_lost)
+            look = self._followed[informer] = partial(self._wake_all_lost, informer)
+            informer.on_listed.append(look)
 
     # --- deletions that no change tells of ------------------------------------------------------------
 
-    def find_lost(self, request: Request) -> None:
+    def wake_if_lost(self, request: Request) -> None:
         """Wake a key that has run if an object which it wrote was deleted before the cache had it."""
         journal = self.executor.journals.get(request)
         for informer in self._followed if journal else ():
             self._wake_lost(request, informer)
 
-    def _find_lost(self, informer: Informer) -> None:
+    def _wake_all_lost(self, informer: Informer) -> None:
         for request in [*self.executor.journals]:
             self._wake_lost(request, informer)
 

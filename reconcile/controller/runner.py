@@ -450,7 +450,7 @@ class Runner(Generic[T]):
             self.queue.discard(item.key)
         record = outcome.record
         if record is not None and record.writes:
-            self._connected.find_lost(item.key)
+            self._connected.wake_if_lost(item.key)
         if record is not None and (record.writes or self.guard.storming):
             with within(record.tenure):
                 due = await self.guard.run_ended(
