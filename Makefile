@@ -63,7 +63,7 @@ TRANSITION_SECONDS ?= 900
 laboratory: setup-test ## proofs of the test kit in full: 1,000 recorded runs of each bundled controller, all tools on all bug patterns, bundled controllers explored
 	@RECORDED_RUNS=1000 $(BIN)/python -m pytest -s -q -p no:logging tests/recording/test_replayed_controllers.py $(ARGS)
 	@LABORATORY=1 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/verification \
-		tests/simulation/test_exploration.py tests/simulation/test_explored_controllers.py tests/adoption/test_migration.py tests/adoption/test_migration_and_back.py $(ARGS)
+		tests/simulation/test_exploration.py tests/simulation/test_exploration_states.py tests/simulation/test_explored_controllers.py tests/adoption/test_migration.py tests/adoption/test_migration_and_back.py $(ARGS)
 	@STEPS_RUNS=0 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/blocks/test_steps_at_work.py $(ARGS)
 	@TRANSITIONS_IN_FULL=1 TRANSITION_SECONDS=$(TRANSITION_SECONDS) $(BIN)/python -m pytest -s -q --timeout 7200 \
 		tests/testing/test_transitions.py tests/controllers/test_spec_transitions.py $(ARGS)

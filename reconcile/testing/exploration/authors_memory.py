@@ -7,7 +7,7 @@ world, and two runs that share it do not commute if one changes it.
 import sys
 import sysconfig
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from dis import get_instructions
@@ -22,7 +22,9 @@ from weakref import WeakKeyDictionary
 
 from attrs import define, field, frozen
 
+from reconcile.controller.declaration import Controller
 from reconcile.models import Object
+from reconcile.testing.world import World
 
 _DEEPEST = 100
 MOST_VALUES = 20_000
@@ -56,6 +58,22 @@ def memory_of(roots: Iterable[object]) -> Memory:
     walk = _Walk()
     text = "\n".join(walk.values(roots))
     return Memory(text, walk.has_times, walk.is_whole)
+
+
+def functions_of(controllers: Iterable[Controller[Any]]) -> Sequence[object]:
+    """The functions of controllers, from which all that these remember is reached."""
+    return [
+        function
+        for controller in controllers
+        for function in (controller.reconcile, controller.cleanup, controller.on_deleted)
+        if function is not None
+    ]
+
+
+def remembers_times(world: World) -> bool:
+    """Whether the code of a world remembers something that may be a time."""
+    functions = [functions_of(process.controllers) for process in world.processes]
+    return memory_of([*functions, [world.outside]]).has_times
 
 
 @define

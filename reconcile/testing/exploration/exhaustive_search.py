@@ -6,7 +6,7 @@ from time import perf_counter
 
 from attrs import define, field, frozen
 
-from reconcile.testing.exploration.authors_memory import MOST_VALUES
+from reconcile.testing.exploration.authors_memory import MOST_VALUES, remembers_times
 from reconcile.testing.exploration.cache_reads import CacheReads, recorded_reads
 from reconcile.testing.exploration.schedule_gates import RunName, ScheduleGates, Transition
 from reconcile.testing.exploration.schedule_graph import END, Label, Node, ScheduleGraph, Visit
@@ -135,6 +135,7 @@ class ScheduleSearch:
     reads: CacheReads = field(factory=CacheReads, init=False)
     runs: int = field(default=0, init=False)
     sees_all: bool = field(default=True, init=False)
+    has_times: bool = field(default=False, init=False)
     _tasks: list[tuple[tuple[int, int, int], int, _Task]] = field(factory=list, init=False)
     _serial: int = field(default=0, init=False)
     _began: float = field(factory=perf_counter, init=False)
@@ -149,6 +150,7 @@ class ScheduleSearch:
         usual = self.runner.run(FaultPlan(schedule=()))
         if usual.failed:
             return self._least(usual, ())
+        self.has_times = remembers_times(usual.world)
         task: _Task | None = None
         while True:
             broken = self._play(task)
@@ -252,7 +254,8 @@ class _Player:
         assert self._world is not None
         assert self._gates is not None
         if self._state is None:
-            self._state = ScheduleState(self._world, self._gates, self.search.reads)
+            search = self.search
+            self._state = ScheduleState(self._world, self._gates, search.reads, search.has_times)
             if task is not None:
                 self._state.inputs = dict(task.inputs)
         if task is not None and done == len(task.path):
@@ -288,6 +291,7 @@ class _Player:
         sleeping, self._sleeping = self._sleeping, {}
         digest = self._state.digest(enabled)
         self.search.sees_all &= self._state.sees_all
+        self.search.has_times |= self._state.has_times
         return self.search.graph.arrive(digest, labels, sleeping, came_by, self.departures)
 
     def _take(self, enabled: Sequence[Transition], labels: Sequence[Label], label: Label) -> int:

@@ -29,7 +29,7 @@ TransitionKind = Literal["run", "send", "answer", "line", "act", "crash", "lose"
 
 _END_OF_INITIAL = INITIAL_EVENTS_END.encode()
 _READS = ("GET", "HEAD")
-_INSTANT = 1e-6
+_INSTANT = 1e-9
 """Seconds between two transitions, so that records have an order: far less than the shortest timer."""
 
 
@@ -118,6 +118,11 @@ class ScheduleGates:
     def waiting(self) -> Sequence[Transition]:
         """The transitions of runs, requests and users that wait, oldest first."""
         return [gate.transition for gate in self._gates.values()]
+
+    @property
+    def answers(self) -> Iterator[tuple[Transition, Response]]:
+        """The answers that wait to reach their runs."""
+        return ((gate.transition, gate.answer) for gate in self._gates.values() if gate.answer is not None)
 
     def finish(self) -> None:
         """Choose no more: from here on everything goes on in its order."""

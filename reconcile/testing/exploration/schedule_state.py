@@ -17,15 +17,15 @@ from informers import APIResource, Informer, Snapshot
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.client.client import core_of
-from reconcile.client.own_writes import Journal
 from reconcile.controller.runner import Runner
 from reconcile.embedded.log import NAMESPACES, StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.testing.end_state import is_deletion, is_stillborn
-from reconcile.testing.exploration.authors_memory import memory_of
+from reconcile.testing.exploration.authors_memory import functions_of, memory_of
 from reconcile.testing.exploration.cache_reads import CacheRead, CacheReads
 from reconcile.testing.exploration.content_digests import Content, ContentDigests, digest_of
 from reconcile.testing.exploration.schedule_gates import PendingLine, RunName, ScheduleGates, Transition
+from reconcile.testing.exploration.version_ages import VersionAges, storage_key_of
 from reconcile.testing.manager_process import ManagerProcess
 from reconcile.testing.recorded_requests import UNCOUNTED, target_of
 from reconcile.testing.world import World
@@ -78,6 +78,8 @@ class ScheduleState:
     world: World
     gates: ScheduleGates
     reads: CacheReads
+    has_times: bool = False
+    """Whether the author's code remembers, or will remember, what may be a time: then the time now counts."""
     inputs: dict[RunName, RunInput] = field(factory=dict)
     sees_all: bool = field(default=True, init=False)
     """Whether all that the author's code remembers was looked at, so that equal digests are equal states."""
@@ -88,7 +90,6 @@ class ScheduleState:
     _before: dict[Place, Hashable] = field(factory=dict, init=False)
     _now: dict[Place, Hashable] | None = field(default=None, init=False)
     """What processes hold, if nothing has happened since it was looked at."""
-    _has_times: bool = field(default=False, init=False)
     _waiting: frozenset[tuple[str, RunName]] = field(default=frozenset(), init=False)
     _deleted: set[str] = field(factory=set, init=False)
     _stillborn: set[str] = field(factory=set, init=False)
@@ -156,7 +157,7 @@ class ScheduleState:
 
     def _local_reads(self, reads: Sequence[CacheRead]) -> Iterator[tuple[int, StorageKey, CacheRead]]:
         stores = {
-            id(informer.store): (process.number, _resource_of(informer))
+            id(informer.store): (process.number, storage_key_of(informer.resource))
             for process in self._processes
             for informer in self._informers(process.number)
         }
@@ -176,14 +177,11 @@ class ScheduleState:
         """Add to what each run has seen: the answer that reached it, and what it read."""
         further: dict[RunName, tuple[list[object], Versions, list[str]]] = {}
         if transition.run is not None and transition.kind != "send":
-            seen, versions, uids = further[transition.run] = [transition.kind], {}, []
+            answered, versions, uids = ([], {}, []) if answer is None else self._seen_in(answer)
+            seen = [transition.kind, *answered]
             if transition.kind == "run":
                 seen.append(self._local()["freshness", transition.process])
-            if answer is not None:
-                body = _decoded(answer.body)
-                digest, uids[:] = self._digests.content_of(body)
-                seen.append((answer.status, digest))
-                self._note_versions(body, versions)
+            further[transition.run] = seen, versions, uids
         for _, resource, read in reads:
             if read.run is not None:
                 seen, versions, uids = further.setdefault(read.run, ([], {}, []))
@@ -198,7 +196,14 @@ class ScheduleState:
         active = self._active() - {one.run for one in self.gates.waiting if one.kind == "run"}
         self.inputs = {run: seen for run, seen in self.inputs.items() if run in active}
 
-    def _note_versions(self, body: Any, versions: Versions) -> None:
+    def _seen_in(self, answer: Response) -> tuple[list[object], Versions, list[str]]:
+        """What a run sees in an answer: its content, and the versions and uids of which it may depend."""
+        body = _decoded(answer.body)
+        digest, uids = self._digests.content_of(body)
+        return [(answer.status, digest)], self._versions_in(body), [*uids]
+
+    def _versions_in(self, body: Any) -> Versions:
+        versions: Versions = {}
         items = body.get("items", [body]) if isinstance(body, dict) else ()
         for item in items if isinstance(items, list) else ():
             metadata = item.get("metadata", {})
@@ -208,6 +213,7 @@ class ScheduleState:
             if served is not None and name and version.isdecimal():
                 key = Key(metadata.get("namespace", ""), name)
                 versions.setdefault((served.storage_key, key), {})[int(version)] = None
+        return versions
 
     def _active(self) -> set[RunName]:
         """The runs that have begun and not ended, also those that wait for a cache or a timer."""
@@ -259,30 +265,43 @@ class ScheduleState:
         )
 
     def _watched(self, process: int) -> Iterator[StorageKey]:
-        return map(_resource_of, self._informers(process))
+        return (storage_key_of(informer.resource) for informer in self._informers(process))
 
     # --- the state --------------------------------------------------------------------------------
 
     def digest(self, enabled: Sequence[Transition]) -> bytes:
         """The digest of the present state, in which these transitions are possible."""
         self._note_changes()
+        ages = {process.number: self._ages(process) for process in self._processes}
         return digest_of(
             sorted(self._digests.text(one.label) for one in enabled),
             self.gates.crashes,
             self.gates.lost_answers,
             len(self.world.acts),
-            round(self.world.now(), 3) if self._has_times else None,
+            self._time() if self.has_times else None,
             list(self._server()),
             [(name, part) for name, part in self._local().items() if name[0] != "cache"],
             [list(map(self._cached, self._informers(process.number))) for process in self._processes],
-            [[process.manager is None, *self._journals(process)] for process in self._processes],
+            [
+                [process.manager is None, *self._journals(process, ages[process.number])]
+                for process in self._processes
+            ],
             [
                 (lines.process, lines.path, list(self._pending(lines.process, lines.lines)))
                 for lines in sorted(self.gates.watches, key=lambda lines: (lines.process, lines.path))
             ],
-            sorted((str(run), run.process, self._input(seen)) for run, seen in self.inputs.items()),
+            sorted(
+                (str(run), run.process, self._input(seen, ages[run.process]))
+                for run, seen in self.inputs.items()
+            ),
+            sorted(self._answers(ages)),
             sorted(self._counts.items()),
         )
+
+    def _time(self) -> tuple[float, int]:
+        """The time without what transitions take, and the second that code may have counted it to."""
+        now = self.world.now()
+        return round(now, 3), math.floor(now)
 
     def _server(self) -> Iterator[tuple[str, str, bytes]]:
         for (_, plural), stored in self._objects():
@@ -305,27 +324,29 @@ class ScheduleState:
             content = self._digests.of(uid, int(version or 0), msgspec.json.encode(event.get("object")))
             yield event.get("type"), self._digests.exists(uid), content, str(line.writer) if own else ""
 
-    def _input(self, seen: RunInput) -> bytes:
+    def _input(self, seen: RunInput, ages: VersionAges) -> bytes:
         """What a run has seen, and what of it is still so: a write on an old version will be refused."""
-        log = self.world.server.log
-        current = []
-        for (resource, key), versions in seen.versions.items():
-            stored = log.get(resource, key)
-            newest = 0 if stored is None else stored.version
-            current.append((resource, self._digests.name(key), [version == newest for version in versions]))
+        current = [
+            (resource, self._digests.name(key), [ages.age(resource, key, version) for version in versions])
+            for (resource, key), versions in seen.versions.items()
+        ]
         return digest_of(seen.digest, sorted(current), list(map(self._digests.exists, seen.uids)))
 
-    def _journals(self, process: ManagerProcess) -> Iterator[object]:
+    def _answers(self, ages: Mapping[int, VersionAges]) -> Iterator[tuple[str, bytes]]:
+        """What is on its way to runs: a part of what they will have seen."""
+        for transition, answer in self.gates.answers:
+            seen = RunInput(b"").with_more(*self._seen_in(answer))
+            yield self._digests.text(transition.label), self._input(seen, ages[transition.process])
+
+    def _ages(self, process: ManagerProcess) -> VersionAges:
+        watches = [lines for lines in self.gates.watches if lines.process == process.number]
+        return VersionAges([*self._informers(process.number)], watches, self._digests)
+
+    def _journals(self, process: ManagerProcess, ages: VersionAges) -> Iterator[object]:
         """The keys that wait for their own writes to come back."""
         for runner in _runners(process):
-            yield sorted(
-                (str(request), self._written(journal), len(journal._unknown), _names(journal._certain))
-                for request, journal in runner._executor.journals.items()
-                if journal or journal._certain
-            )
-
-    def _written(self, journal: Journal) -> list[tuple[str, str]]:
-        return sorted((resource.name, self._digests.name(key)) for resource, key in journal._writes)
+            waits = {request: ages.expected(one) for request, one in runner._executor.journals.items()}
+            yield sorted((str(request), waiting) for request, waiting in waits.items() if any(waiting))
 
     def _cached(self, informer: Informer) -> list[tuple[str, bool, bytes]]:
         return sorted(map(self._shown, _held(informer)))
@@ -350,7 +371,7 @@ class ScheduleState:
         for process in self._processes:
             for informer in self._informers(process.number):
                 held = frozenset((one.key, one.uid, one.version) for one in _held(informer))
-                parts["cache", process.number, _resource_of(informer)] = held
+                parts["cache", process.number, storage_key_of(informer.resource)] = held
             for runner in _runners(process):
                 parts["queue", process.number, runner.name] = tuple(self._queue(runner))
                 for request, expected in runner._executor.echoes._expected.items():
@@ -367,13 +388,7 @@ class ScheduleState:
                     )
                     if echoes:
                         parts["echoes", process.number, runner.name, request] = echoes
-            roots = [
-                function
-                for controller in process.controllers
-                for function in (controller.reconcile, controller.cleanup, controller.on_deleted)
-                if function is not None
-            ]
-            parts["memory", process.number] = self._remembered(roots)
+            parts["memory", process.number] = self._remembered(functions_of(process.controllers))
             parts["freshness", process.number] = tuple(
                 (runner.name, *_proven(runner)) for runner in _runners(process)
             )
@@ -384,7 +399,7 @@ class ScheduleState:
 
     def _remembered(self, roots: Iterable[object]) -> bytes:
         memory = memory_of(roots)
-        self._has_times |= memory.has_times
+        self.has_times |= memory.has_times
         self.sees_all &= memory.is_whole
         return self._digests.of_memory(memory.text)
 
@@ -452,10 +467,6 @@ def _decoded(body: bytes) -> Any:
         return msgspec.json.decode(body) if body else None
     except msgspec.DecodeError:
         return body.decode(errors="replace")
-
-
-def _resource_of(informer: Informer) -> StorageKey:
-    return informer.resource.group, informer.resource.plural
 
 
 def _held(informer: Informer) -> Iterator[Snapshot]:
