@@ -21,6 +21,9 @@ from reconcile.recording.recorded_events import (
 from reconcile.recording.secret_masks import Place, SecretMasks
 from reconcile.runs.run_request import Cause
 
+_REFUSED = 400
+"""The least status of an answer that may quote what it refuses."""
+
 
 def began(
     at: int,
@@ -71,14 +74,16 @@ def answered(
     at: int,
     run: int,
     number: int,
-    path: str,
+    request: HttpRequest,
     status: int,
     headers: Mapping[str, str],
     body: bytes,
     secrets: Sequence[bytes],
     masks: SecretMasks,
 ) -> Answered:
-    return Answered(at, run, number, status, dict(headers), _masked(masks, path, body, secrets))
+    if status >= _REFUSED:
+        secrets = (*secrets, *masks.fields_of(place_in(request.path)[0], request.body))
+    return Answered(at, run, number, status, dict(headers), _masked(masks, request.path, body, secrets))
 
 
 def failed(

@@ -258,7 +258,7 @@ class _RecordingTransport(PassingTransport):
         kept = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
         recorder, secrets = self._recorder, _secrets_seen()
         place = recorder.at, run.number, number
-        event = partial(event_masks.answered, *place, request.path, status, kept, body, secrets)
+        event = partial(event_masks.answered, *place, request, status, kept, body, secrets)
         recorder.file.add(event, _SMALL + len(body))
 
     def _failed(self, run: _Run, number: int, request: HttpRequest, error: Exception) -> None:

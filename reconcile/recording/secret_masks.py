@@ -13,13 +13,13 @@ import hmac
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from attrs import define, field
 
-from reconcile.client.redaction import SHORTEST, copies_object, forms_of
+from reconcile.client.redaction import SHORTEST, copies_object, forms_of, texts_in
 
 MOST_EXPOSED = 1_000
 """Forms of values that are looked for in all objects, as a run has written them into one."""
@@ -130,9 +130,7 @@ class SecretMasks:
         if isinstance(decoded, list):
             # A JSON patch: what it sets may be a secret wherever it is.
             for step in decoded:
-                if not isinstance(step, dict) or str(step.get("path", "")).startswith("/metadata"):
-                    continue
-                if "value" in step:
+                if isinstance(step, dict) and "value" in step and not _keeps_value(step):
                     step["value"] = self._leaves(step["value"])
         return msgspec.json.encode(decoded)
 
@@ -164,26 +162,25 @@ class SecretMasks:
 
     def _mask_paths(self, obj: dict[str, Any], paths: Iterable[tuple[str, ...]]) -> None:
         for path in paths:
-            self._mask_path(obj, path)
+            for fields, name in [*_fields_at(obj, path)]:
+                value = fields[name]
+                fields[name] = self.text(value) if isinstance(value, str) else self._leaves(value)
         for annotations, name, text in _copies(obj):
             annotations[name] = self._token(text.encode())
 
-    def _mask_path(self, value: Any, path: Sequence[str]) -> None:
-        if isinstance(value, list):
-            for one in value:
-                self._mask_path(one, path)
-        elif isinstance(value, dict) and len(path) == 1:
-            if path[0] in value:
-                here = value[path[0]]
-                value[path[0]] = self.text(here) if isinstance(here, str) else self._leaves(here)
-        elif isinstance(value, dict):
-            # A path leaves out the keys of a mapping: it goes on in each of its values.
-            if path[0] in value:
-                self._mask_path(value[path[0]], path[1:])
-            else:
-                for one in value.values():
-                    if isinstance(one, dict | list):
-                        self._mask_path(one, path)
+    def fields_of(self, place: Place, body: bytes | None) -> Sequence[bytes]:
+        """The values of secret fields in a request, as the JSON of a Secret that has them."""
+        paths = self.paths.get(place, ())
+        try:
+            decoded = msgspec.json.decode(body) if body and paths else None
+        except (msgspec.DecodeError, RecursionError):
+            return ()
+        if isinstance(decoded, list):  # a JSON patch
+            found = [step.get("value") for step in decoded if isinstance(step, dict)]
+        else:
+            found = [fields[name] for path in paths for fields, name in _fields_at(decoded, path)]
+        texts = {text: text for text in texts_in(found)}
+        return [msgspec.json.encode({"stringData": texts})] if texts else ()
 
     # --- masked objects of caches -----------------------------------------------------------------
 
@@ -249,6 +246,36 @@ class SecretMasks:
             return self.text(form)
         # The base64 of a value that is itself a part of another one, or a word that happens to be base64.
         return self.data(form) if plain.isprintable() and len(plain) >= SHORTEST else self.text(form)
+
+
+def _fields_at(value: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Where the fields at a path are, which leaves out lists and the keys of mappings.
+
+    A key may be named like the field, so the search goes on beside it too: rather mask too much than guess
+    which object is a mapping.
+    """
+    waiting = [(value, path)]
+    while waiting:
+        here, rest = waiting.pop()
+        if isinstance(here, list):
+            waiting += [(item, rest) for item in here]
+        elif isinstance(here, dict):
+            for name, part in here.items():
+                if name != rest[0]:
+                    waiting.append((part, rest))
+                elif len(rest) > 1:
+                    waiting.append((part, rest[1:]))
+                else:
+                    yield here, name
+
+
+def _keeps_value(step: dict[str, Any]) -> bool:
+    """Whether a step of a JSON patch sets metadata that cannot be a copy of the object."""
+    path = str(step.get("path", ""))
+    if not path.startswith("/metadata/"):
+        return False
+    part, _, name = path.removeprefix("/metadata/").partition("/")
+    return part != "annotations" or (name != "" and not copies_object(name.replace("~1", "/")))
 
 
 def _copies(obj: dict[str, Any]) -> list[tuple[dict[str, Any], str, str]]:

@@ -8,18 +8,19 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile import Context, Intent, ObjectMeta
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.recording import read_recording
-from reconcile.recording.recorded_events import Answered, Changed
+from reconcile.recording.recorded_events import Answered, Changed, Ended
 from reconcile.recording.recording_frames import read_first_line, read_pieces
 from reconcile.recording.secret_masks import SecretMasks
-from reconcile.testing import FakeClient
+from reconcile.testing import FakeClient, Refuse
 from reconcile.testing.recorded_runs import replay_recording
-from tests.recording.recorded_sites import PASSWORD, TOKEN, Site, recorded, site, sites
+from tests.recording.recorded_sites import PASSWORD, TOKEN, Site, SiteSpec, recorded, site, sites
 from tests.recording.recorded_worlds import record
 from tests.simulation.bundled_scenarios import registry_secrets
 
@@ -77,6 +78,26 @@ def test_what_a_run_put_elsewhere_is_masked_in_the_answers_of_others_too(tmp_pat
     recorded(path, site(), secret(), controller=sites(spill, reads=[Secret]), act=look)
     assert b'"more"' in plain_bytes(path)
     assert [form for form in forms(PASSWORD) if form in plain_bytes(path)] == []
+
+
+@pytest.mark.rule("recording-secrets")
+def test_a_refusal_that_quotes_a_secret_field_is_masked_and_the_error_of_the_run_too(
+    tmp_path: Path,
+) -> None:
+    async def copy(ctx: Context[Site]) -> None:
+        spec = SiteSpec(token=TOKEN)
+        await ctx.client.apply(Intent(Site, metadata=ObjectMeta("other", "default"), spec=spec))
+
+    async def refuse(client: FakeClient) -> None:
+        quoting = Refuse(422, message=f'spec.token: Invalid value: "{TOKEN}": too short')
+        client.fail("patch", "*/sites/other", quoting, times=None)
+        await client.create(site())
+
+    path = tmp_path / "rec"
+    recording = recorded(path, controller=evolve(sites(copy), writes=[Site]), act=refuse)
+    (ended, *_) = [event for event in recording.events() if isinstance(event, Ended)]
+    assert "Invalid value" in ended.message
+    assert TOKEN.encode() not in plain_bytes(path)
 
 
 FORMER = "the password before"
@@ -198,6 +219,15 @@ def test_secret_fields_in_lists_and_maps_are_masked() -> None:
     assert two["name"] == "kept"
 
 
+@pytest.mark.rule("recording-secrets")
+@pytest.mark.parametrize("key", ["east", "token", "logins", "spec"])
+def test_a_secret_field_in_a_map_is_masked_whatever_the_keys_are(key: str) -> None:
+    logins = {key: {"token": "the one"}, "west": {"token": "the other"}}
+    masked = MASKS.body(("example.com", "sites"), "", json.dumps({"spec": {"logins": logins}}).encode())
+    assert b"the one" not in masked
+    assert b"the other" not in masked
+
+
 def test_tokens_that_the_server_issues_and_checks_are_masked() -> None:
     issued = MASKS.body(("", "serviceaccounts"), "token", b'{"status":{"token":"abcdef"}}')
     checked = MASKS.body(("authentication.k8s.io", "tokenreviews"), "", b'{"spec":{"token":"abcdef"}}')
@@ -209,3 +239,21 @@ def test_a_json_patch_of_a_secret_is_masked() -> None:
     masked = MASKS.body(("", "secrets"), "", patch)
     assert b"aHVudGVyMjI=" not in masked
     assert json.loads(masked)[0]["path"] == "/data/password"
+
+
+@pytest.mark.rule("recording-secrets")
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_json_patch_that_sets_a_copy_in_an_annotation_is_masked_and_no_other_metadata(
+    copy: str,
+) -> None:
+    noted = json.dumps({"data": {"password": "aHVudGVyMjI="}})
+    name = copy.replace("/", "~1")
+    patch = [
+        {"op": "add", "path": f"/metadata/annotations/{name}", "value": noted},
+        {"op": "add", "path": "/metadata/annotations", "value": {copy: noted}},
+        {"op": "add", "path": "/metadata/annotations/example.com~1seen", "value": "yes"},
+        {"op": "test", "path": "/metadata/uid", "value": "1-2-3"},
+    ]
+    masked = MASKS.body(("", "secrets"), "", json.dumps(patch).encode())
+    assert b"aHVudGVyMjI=" not in masked
+    assert [step["value"] for step in json.loads(masked)[2:]] == ["yes", "1-2-3"]
