@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from pathlib import Path
 
@@ -68,6 +68,10 @@ class RecordingFile:
     _added: int = field(default=0, init=False)
     _taken: int = field(default=0, init=False)
     _descriptor: int = field(default=-1, init=False)
+    _identity: tuple[int, int] = field(default=(0, 0), init=False)
+    """Device and inode of the present file, which another process may have moved."""
+    _asked: bool = field(default=False, init=False)
+    """Whether the caller was asked to rotate, which it does some time later."""
     _frames: FrameWriter = field(init=False)
     _tables: TableWriter = field(init=False)
     _written: int = field(default=0, init=False)
@@ -89,7 +93,7 @@ class RecordingFile:
             self._thread.start()
 
     def add(self, event: Masked, size: int) -> None:
-        """Have an event written, of about so many bytes; from any thread."""
+        """Have an event written, of about so many bytes."""
         if self.ended:
             return
         self._waiting.append((event, size))
@@ -99,12 +103,12 @@ class RecordingFile:
         elif self._added - self._taken > MOST_WAITING:
             self._fail(f"more than {MOST_WAITING >> 20} MB wait to be written")
 
-    def rotate(self, stored: Callable[[], list[tuple[Masked, int]]]) -> None:
+    def rotate(self, stored: Callable[[], Iterable[Masked]]) -> None:
         """Begin the next file, whose first events are those of `stored`."""
         self.rotating = False
-        events = stored()
+        # These take no room: the objects are in the caches, however many wait to be written.
+        events = [(event, 0) for event in stored()]
         self._waiting += [(_Mark.NEXT_FILE, 0), *events, (_Mark.ALL_STORED, 0)]
-        self._added += sum(size for _, size in events)
 
     def close(self) -> None:
         """Write what waits, and end."""
@@ -144,6 +148,8 @@ class RecordingFile:
             if event is _Mark.NEXT_FILE:
                 self._put()
                 self._end()
+                if self._is_taken():
+                    raise FileExistsError(errno.EEXIST, f"another manager records to {self.path.name}")
                 self._begin(self._part + 1)
             elif event is _Mark.ALL_STORED:
                 self._put()
@@ -157,8 +163,9 @@ class RecordingFile:
         if self._stored > half / 2:
             needed = self._stored * 4 / 1e6
             self._fail(f"the objects in the caches need record_mb={needed:.0f}")
-        elif self._written > half:
-            self.rotating = True
+        elif self._written > half and not self._asked:
+            # Once for each file: the caller may rotate while this thread still writes what was there before.
+            self._asked = self.rotating = True
 
     def _put(self) -> None:
         if self._tables.count:
@@ -180,10 +187,20 @@ class RecordingFile:
         # Exclusively: in a folder that others may write to, the name may be a link of theirs.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self.path, flags, 0o600)
-        self._part, self._written, self._stored = part, 0, 0
+        found = os.fstat(self._descriptor)
+        self._identity = found.st_dev, found.st_ino
+        self._part, self._written, self._stored, self._asked = part, 0, 0, False
         self._frames, self._tables = FrameWriter(), TableWriter()
         self._append(self._frames.first_line(FORMAT))
         self._append(self._frames.frame(msgspec.msgpack.encode(self.header(part))))
+
+    def _is_taken(self) -> bool:
+        """Whether the path has the file of another manager, which has moved that of this one."""
+        try:
+            found = os.stat(self.path, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) != self._identity
 
     def _end(self) -> None:
         if self._descriptor >= 0:

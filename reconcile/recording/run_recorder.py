@@ -7,7 +7,7 @@ requests that a run makes are recorded, in its own task or in one that it has st
 import asyncio
 import datetime
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar, Token
 from functools import partial
@@ -47,6 +47,7 @@ _MOST_READ = 20_000
 _SMALL = 100
 _KEPT_HEADERS = ("retry-after",)
 _STAGING = (StageObjects, UnstageObject)
+_STAGED = (Commit, DropStage, Clear)
 
 _here: ContextVar["_Run | None"] = ContextVar("recorded_run", default=None)
 
@@ -127,8 +128,8 @@ class RunRecorder:
 
     def rotate(self) -> None:
         """Begin the next file, if it is time, and if no cache is in the middle of a list."""
-        if self.file.rotating and not any(tap.staging for tap in self._caches):
-            self.file.rotate(lambda: [stored for tap in self._caches for stored in tap.stored()])
+        if self.file.rotating and not any(tap.staged_parts for tap in self._caches):
+            self.file.rotate(lambda: [event for tap in self._caches for event in tap.stored()])
 
     def next_run(self) -> int:
         self._runs += 1
@@ -350,8 +351,8 @@ class _Tap:
     cluster: str
     informer: Informer
     resource: str = field(init=False)
-    staging: bool = field(default=False, init=False)
-    """Whether a list is being read, which no file may begin with."""
+    staged_parts: set[str] = field(factory=set, init=False)
+    """The parts of which a list is being read: no file may begin in the middle of one."""
     _read: dict[int, tuple[Snapshot, bytes]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -371,7 +372,10 @@ class _Tap:
             return
         recorder.rotate()
         recorder.changes += 1
-        self.staging = isinstance(output, _STAGING)
+        if isinstance(output, _STAGING):
+            self.staged_parts.add(part)
+        elif isinstance(output, _STAGED):
+            self.staged_parts.discard(part)
         event = Changed(recorder.at, self.cluster, self.resource, part, "")
         if isinstance(output, (Put, Remove)):
             event.op = "put" if isinstance(output, Put) else "remove"
@@ -408,13 +412,11 @@ class _Tap:
         await wait()
         self.recorder.woke()
 
-    def stored(self) -> list[tuple[Masked, int]]:
+    def stored(self) -> Iterator[Masked]:
         """The content of its store, as events for the beginning of a file."""
-        store, found = self.informer.store, list[tuple[Masked, int]]()
+        store = self.informer.store
         for part in store.parts:
             snapshots = list(store.held(part))
             notes = [store.noted(snapshot.key) for snapshot in snapshots]
             place = self.recorder.at, self.cluster, self.resource, part, store.reached(part)
-            size = _SMALL + sum(snapshot.size for snapshot in snapshots)
-            found.append((partial(event_masks.stored, *place, snapshots, notes), size))
-        return found
+            yield partial(event_masks.stored, *place, snapshots, notes)
