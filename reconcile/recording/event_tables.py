@@ -5,10 +5,12 @@ events. A column of equal values is written as one value. Times, runs and versio
 those before, and bodies as edits (`body_edits`).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import accumulate, islice
 from operator import sub
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from attrs import define, field
@@ -32,7 +34,12 @@ MOST_EVENTS = 1 << 16
 """Events of a frame. A column of one value stands for so many at most."""
 LARGEST_EVENT = 256 << 20
 """Bytes of the bodies of one event: a page of a list, or the content of a cache."""
-
+MOST_BODIES = 1 << 22
+"""Bodies of a frame, and values of their edits. A byte of msgpack can become 60 in memory."""
+MOST_CAUSES = 1 << 20
+"""Causes of all runs that begin in a frame."""
+LARGEST_TABLES = 16 << 20
+"""Bytes of all members of a frame that are no bodies."""
 
 Column = Sequence[Any]
 
@@ -42,6 +49,8 @@ class DamagedTables(ValueError):
 
 
 class _Tables(msgspec.Struct, array_like=True):
+    """A frame, as it is written."""
+
     tags: bytes
     times: list[int]
     tables: dict[int, list[Column]]
@@ -49,6 +58,18 @@ class _Tables(msgspec.Struct, array_like=True):
     slots: list[int]
     shapes: list[int | Shape | None]
     values: list[Value]
+
+
+class _ReadTables(msgspec.Struct, array_like=True):
+    """A frame, as it is read: each part is decoded once it is known to be no longer than it may be."""
+
+    tags: bytes
+    times: msgspec.Raw
+    tables: msgspec.Raw
+    causes: msgspec.Raw
+    slots: msgspec.Raw
+    shapes: msgspec.Raw
+    values: msgspec.Raw
 
 
 class _Metadata(msgspec.Struct):
@@ -61,7 +82,7 @@ class _Named(msgspec.Struct):
 
 _uid = msgspec.json.Decoder(_Named)
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Tables)
+_decoder = msgspec.msgpack.Decoder(_ReadTables)
 _KINDS: dict[int, type[TimedEvent]] = dict(
     enumerate((Began, Sent, Answered, Changed, Woke, Ended, Noted, Stored), start=1)
 )
@@ -78,6 +99,16 @@ _CHANGED = Changed.__struct_fields__.index("objects")
 _STORED = Stored.__struct_fields__.index("objects")
 _VERSION = RecordedCause.__struct_fields__.index("version")
 _SINCE = RecordedCause.__struct_fields__.index("since")
+_WRITTEN: dict[type[msgspec.Struct], dict[int, Any]] = {
+    Began: {_CAUSES: int},
+    Sent: {_REQUEST: None},
+    Answered: {_ANSWER: None},
+    Changed: {_CHANGED: int},
+    Stored: {_STORED: list[tuple[bytes, bytes]]},
+}
+"""What is written in place of members, by their places."""
+_Tag = Literal[1, 2, 3, 4, 5, 6, 7, 8]
+_NO_TABLE = msgspec.Raw(b"\x90")
 
 
 @define(eq=False)
@@ -175,6 +206,52 @@ class TableWriter:
         return [*map(_shortened, columns)]
 
 
+def _columns(raw: msgspec.Raw, kind: type[msgspec.Struct], most: int) -> list[list[Any]]:
+    """The columns of a table, none longer than `most`. Raises DamagedTables."""
+    types = _types_of(kind)
+    if (count := _length(raw)) != len(types) and not (count == 0 and kind is RecordedCause):
+        raise DamagedTables(f"a table of {count} columns for {kind.__name__}")
+    columns = msgspec.msgpack.decode(raw, type=list[msgspec.Raw])
+    return [_list_of(member, column, most) for member, column in zip(types, columns, strict=False)]
+
+
+def _list_of(member: Any, raw: msgspec.Raw, most: int) -> list[Any]:
+    """A list of msgpack that has at most so many elements. Raises DamagedTables."""
+    if (count := _length(raw)) > most:
+        raise DamagedTables(f"a column of {count} values")
+    return _decoder_of(member).decode(raw)
+
+
+def _length(raw: msgspec.Raw) -> int:
+    """How many elements a list of msgpack has, before any of them takes memory. Raises DamagedTables."""
+    head = bytes(memoryview(raw)[:5])
+    if head[0] >> 4 == 0x9:
+        return head[0] & 0xF
+    if head[0] in _LONG_LISTS:
+        return int.from_bytes(head[1 : 1 + _LONG_LISTS[head[0]]])
+    raise DamagedTables("a column that is not a list")
+
+
+_LONG_LISTS = {0xDC: 2, 0xDD: 4}
+"""The first byte of a longer list, and how many bytes of its length follow."""
+
+
+@cache
+def _decoder_of(member: Any) -> msgspec.msgpack.Decoder[list[Any]]:
+    return msgspec.msgpack.Decoder(list[member])
+
+
+@cache
+def _types_of(kind: type[msgspec.Struct]) -> Sequence[Any]:
+    """What the columns of a kind hold: its members, or what is written in their place."""
+    types = [member.type for member in msgspec.structs.fields(kind)]
+    for place, written in _WRITTEN.get(kind, {}).items():
+        types[place] = written
+    if kind is not RecordedCause:
+        types[_AT] = None
+    return types
+
+
 def _shortened(column: Column) -> Column:
     return column[:1] if column.count(column[0]) == len(column) else column
 
@@ -193,33 +270,40 @@ class TableReader:
         """The events of the next frame. Raises DamagedTables."""
         try:
             tables = _decoder.decode(frame)
-            if len(tables.tags) > MOST_EVENTS:
-                raise DamagedTables(f"a frame of {len(tables.tags)} events")
-            if len(tables.causes) not in (0, len(RecordedCause.__struct_fields__)):
-                raise DamagedTables(f"a table of causes with {len(tables.causes)} columns")
-            rows = {tag: self._rows(tables, tag) for tag in set(tables.tags)}
-            causes = map(list, zip(*tables.causes, strict=True))
-            self._bodies.take(BodyColumns(tables.slots, tables.shapes, tables.values))
-            for tag, distance in zip(tables.tags, tables.times, strict=True):
+            count = len(tables.tags)
+            if count > MOST_EVENTS:
+                raise DamagedTables(f"a frame of {count} events")
+            if len(memoryview(tables.tables)) + len(memoryview(tables.causes)) > LARGEST_TABLES:
+                raise DamagedTables(f"tables of more than {LARGEST_TABLES} bytes")
+            rows = self._rows(tables)
+            causes = map(list, zip(*_columns(tables.causes, RecordedCause, MOST_CAUSES), strict=True))
+            slots = _list_of(int, tables.slots, MOST_BODIES)
+            shapes = _list_of(int | Shape | None, tables.shapes, MOST_BODIES)
+            values = _list_of(Value, tables.values, MOST_BODIES)
+            self._bodies.take(BodyColumns(slots, shapes, values))
+            times = _list_of(int, tables.times, count)
+            for tag, distance in zip(tables.tags, times, strict=True):
                 self._at += distance
                 yield self._event(tag, next(rows[tag]), causes)
         except (msgspec.MsgspecError, MisplacedEdit, RecursionError, ValueError, TypeError) as error:
             raise DamagedTables(f"an event cannot be read: {error}") from None
 
-    def _rows(self, tables: _Tables, tag: int) -> Iterator[list[Any]]:
-        """The events of a tag as rows. Raises DamagedTables where a table is not that of its events."""
-        if tag not in _KINDS:
-            raise DamagedTables(f"an event with the tag {tag}")
-        columns, count = list(tables.tables.get(tag, ())), tables.tags.count(tag)
-        if len(columns) != len(_KINDS[tag].__struct_fields__):
-            raise DamagedTables(f"a table of {len(columns)} columns")
-        if any(len(column) not in (1, count) for column in columns):
-            raise DamagedTables("a column that is not as long as its table")
-        whole = [column if len(column) == count else [column[0]] * count for column in columns]
-        if tag in _OF_RUNS:
-            whole[_RUN] = [*accumulate(whole[_RUN], initial=self._runs.get(tag, 0))][1:]
-            self._runs[tag] = whole[_RUN][-1]
-        return map(list, zip(*whole, strict=True))
+    def _rows(self, tables: _ReadTables) -> dict[int, Iterator[list[Any]]]:
+        """The events of each tag as rows. Raises DamagedTables where a table is not that of its events."""
+        found: dict[int, msgspec.Raw] = msgspec.msgpack.decode(tables.tables, type=dict[_Tag, msgspec.Raw])
+        rows: dict[int, Iterator[list[Any]]] = {}
+        for tag, count in Counter(tables.tags).items():
+            if tag not in _KINDS:
+                raise DamagedTables(f"an event with the tag {tag}")
+            columns = _columns(found.get(tag, _NO_TABLE), _KINDS[tag], count)
+            if any(len(column) not in (1, count) for column in columns):
+                raise DamagedTables("a column that is not as long as its table")
+            whole = [column if len(column) == count else [*column] * count for column in columns]
+            if tag in _OF_RUNS:
+                whole[_RUN] = [*accumulate(whole[_RUN], initial=self._runs.get(tag, 0))][1:]
+                self._runs[tag] = whole[_RUN][-1]
+            rows[tag] = map(list, zip(*whole, strict=True))
+        return rows
 
     def _event(self, tag: int, row: list[Any], causes: Iterator[list[Any]]) -> TimedEvent:
         kind, row[_AT] = _KINDS[tag], self._at

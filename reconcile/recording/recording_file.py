@@ -74,6 +74,8 @@ class RecordingFile:
     """Whether the caller was asked to rotate, which it does some time later."""
     _frames: FrameWriter = field(init=False)
     _tables: TableWriter = field(init=False)
+    _gathered: int = field(default=0, init=False)
+    """Bytes of the events that are in no frame yet, about."""
     _written: int = field(default=0, init=False)
     _stored: int = field(default=0, init=False)
     """Bytes of the present file that the content of the caches takes."""
@@ -156,7 +158,10 @@ class RecordingFile:
                 self._stored = self._written
             else:
                 self._tables.add(event(self.masks))
-                if self._tables.count == MOST_EVENTS or self._tables.size > _LARGEST_FRAME:
+                self._gathered += size
+                # The content of caches comes without a size: there the bodies count.
+                largest = max(self._gathered, self._tables.size)
+                if self._tables.count == MOST_EVENTS or largest > _LARGEST_FRAME:
                     self._put()
         self._put()
         half = self.megabytes * 450_000  # with room for what waits meanwhile
@@ -170,6 +175,7 @@ class RecordingFile:
     def _put(self) -> None:
         if self._tables.count:
             self._append(self._frames.frame(self._tables.frame()))
+            self._gathered = 0
 
     def _append(self, data: bytes) -> None:
         view = memoryview(data)

@@ -16,6 +16,8 @@ from reconcile.recording.recording_frames import DamagedFrame, read_first_line, 
 LONGEST = 1 << 38
 """Bytes of a whole file, with all its bodies: 100 MB of a ring stand for some 10 GB."""
 
+LARGEST_HEADER = 1 << 20
+
 _decoder = msgspec.msgpack.Decoder(Header)
 
 
@@ -106,6 +108,8 @@ def _read(path: Path) -> Generator[Event]:
 
 
 def _header_of(piece: bytes) -> Header:
+    if len(piece) > LARGEST_HEADER:
+        raise DamagedFrame(f"a header of {len(piece)} bytes")
     try:
         return _decoder.decode(piece)
     except (msgspec.MsgspecError, RecursionError) as error:

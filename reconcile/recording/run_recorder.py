@@ -45,6 +45,9 @@ _MOST_CHANCE = 10_000
 _MOST_READ = 20_000
 """States of objects whose JSON is kept until it is known what becomes of them."""
 _SMALL = 100
+"""About how many bytes an event takes beside its bodies."""
+_CHANCE = 40
+"""The same for a time, a random number or a UUID."""
 _KEPT_HEADERS = ("retry-after",)
 _STAGING = (StageObjects, UnstageObject)
 _STAGED = (Commit, DropStage, Clear)
@@ -179,7 +182,8 @@ class _Run:
                 self.chance,
             )
         secrets = () if outcome is None or not outcome.secretive else outcome.secrets.bodies
-        recorder.file.add(partial(event_masks.ended, event, secrets), _SMALL + 20 * len(self.chance))
+        size = _SMALL + len(event.message) + _CHANCE * len(self.chance)
+        recorder.file.add(partial(event_masks.ended, event, secrets), size)
 
 
 @define(eq=False)
@@ -196,7 +200,8 @@ class _Observer:
         run = _Run(recorder, recorder.next_run(), recorder.changes)
         place = (recorder.at, run.number, self.cluster, self.controller, request.namespace, request.name)
         # Copied: what runs on may change a list of causes, but not the causes.
-        recorder.file.add(partial(event_masks.began, *place, attempt, epoch, tuple(causes)), 2 * _SMALL)
+        size = (2 + len(causes)) * _SMALL
+        recorder.file.add(partial(event_masks.began, *place, attempt, epoch, tuple(causes)), size)
         run.enter()
         return run
 

@@ -1,5 +1,6 @@
 """Events that are written as tables are read back as they were, and made-up tables are refused."""
 
+import tracemalloc
 from contextlib import suppress
 from typing import Any
 
@@ -124,8 +125,11 @@ def test_tables_in_which_anything_else_stands_are_read_or_refused(places: list[i
         (lambda tables: tables.__setitem__(0, bytes(1 << 17)), "a frame of 131072 events"),
         (lambda tables: tables.__setitem__(0, b"\x63"), "an event with the tag 99"),
         (lambda tables: tables[2][7].pop(), "a table of 1 columns"),
-        (lambda tables: tables[2][7][0].extend([1, 1]), "a column that is not as long as its table"),
-        (lambda tables: tables[3].pop(), "a table of causes with 9 columns"),
+        (lambda tables: tables[2][7][0].extend([1, 1]), "a column of 3 values"),
+        (lambda tables: tables[2][7][0].clear(), "a column that is not as long as its table"),
+        (lambda tables: tables[2].__setitem__(7, 5), "a column that is not a list"),
+        (lambda tables: tables[2].__setitem__(9, []), "9"),
+        (lambda tables: tables[3].pop(), "a table of 9 columns for RecordedCause"),
         (lambda tables: tables[2][2][2].__setitem__(0, "no number"), "Expected `int`, got `str`"),
         (lambda tables: tables[4].clear(), "a body is missing"),
         (lambda tables: tables[1].pop(), "zip"),
@@ -136,6 +140,24 @@ def test_damage_is_named(damage: Any, why: str) -> None:
     damage(tables)
     with pytest.raises(DamagedTables, match=why):
         read(msgspec.msgpack.encode(tables))
+
+
+LONG = b"\xdd" + (8_000_000).to_bytes(4) + bytes([0x90]) * 8_000_000
+"""A list of 8 million empty lists: 8 MB that become half a gigabyte in memory."""
+
+
+@pytest.mark.rule("recording-hostile")
+@pytest.mark.parametrize("place", range(1, 7))
+def test_lists_that_would_fill_the_memory_are_refused_before_they_are_read(place: int) -> None:
+    parts = [msgspec.Raw(msgspec.msgpack.encode(part)) for part in (b"\x07", [0], {}, [], [], [], [])]
+    parts[place] = msgspec.Raw(LONG) if place != 2 else msgspec.Raw(b"\x81\x07\x92\x91\xc0" + LONG)
+    frame = msgspec.msgpack.encode(parts)
+    tracemalloc.start()
+    with pytest.raises(DamagedTables):
+        read(frame)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * len(LONG)
 
 
 @pytest.mark.parametrize("resource", ["", "/v1/ConfigMap", f"/v1/ConfigMap/{'s' * 2_000}"])

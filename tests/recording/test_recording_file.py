@@ -21,7 +21,7 @@ from reconcile.recording.recorded_events import FORMAT, Began, Ended, Header, St
 from reconcile.recording.recording_file import previous_of
 from reconcile.recording.recording_frames import MAGIC, FrameWriter
 from reconcile.testing import FakeClient
-from reconcile.testing.recorded_runs import replay_recording
+from reconcile.testing.recorded_runs import replay_recording, run_traces
 from tests.recording.recorded_sites import Site, recorded, site, sites
 
 
@@ -259,3 +259,31 @@ def test_hostile_events_are_replayed_as_far_as_they_make_sense(tmp_path: Path) -
     path = written(tmp_path / "rec", *pieces_of(header(options={"clusters": 5, "timeout": [1]}), events))
     report = replay_recording(read_recording(path), [sites()])
     assert (report.runs, report.cut_off) == (1, 0)
+
+
+@pytest.mark.rule("recording-hostile")
+def test_runs_that_never_end_are_refused_before_they_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_traces, "LARGEST_OPEN", 50_000)
+    begun = [Began(number, number, "", "site", "default", "web", 0, 0, []) for number in range(60)]
+    path = written(tmp_path / "rec", *pieces_of(header(), begun))
+    with pytest.raises(RecordingProblem, match="runs of the recording have not ended"):
+        replay_recording(read_recording(path), [sites()])
+
+
+@pytest.mark.rule("recording-hostile")
+def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "rec", *pieces_of(header(options={"x": [[]] * 2_000_000})))
+    with pytest.raises(RecordingProblem, match="a header of 2000"):
+        read_recording(path)
+
+
+@pytest.mark.rule("recording-hostile")
+def test_a_run_that_begins_twice_is_refused(tmp_path: Path) -> None:
+    begun = [
+        Began(number, run, "", "site", "default", "web", 0, 0, []) for number, run in enumerate((1, 2, 1))
+    ]
+    path = written(tmp_path / "rec", *pieces_of(header(), begun))
+    with pytest.raises(RecordingProblem, match="run 1 of the recording begins out of turn"):
+        replay_recording(read_recording(path), [sites()])
