@@ -98,6 +98,11 @@ class _Window:
     namespace: str = ""
     cluster: str = ""
 
+    @property
+    def is_all(self) -> bool:
+        """Whether all runs are meant."""
+        return self.begins == 0 and self.ends == math.inf and not self.run
+
     def has(self, at: float, run: str) -> bool:
         return self.begins <= at <= self.ends and self.run in ("", run)
 
@@ -160,7 +165,13 @@ def _why_none(recording: Recording, report: ReplayReport, window: _Window) -> tu
     if report.unknown_controllers:
         recorded = ", ".join(sorted(map(printable, report.unknown_controllers)))
         return f"the recording has runs of {recorded}, and none of the given controllers", "name that one"
-    return "no run of the recording was compared", f"it began at {printable(recording.header.began)}"
+    if window.is_all:
+        return (
+            "the recording has no run that has ended",
+            "record until the operator has worked, or copy all of it",
+        )
+    began = printable(recording.header.began)
+    return "no run of the recording is within --from and --to", f"give other times: it began at {began}"
 
 
 def _write_scenario(recording: Recording, window: _Window, targets: Sequence[str], module: str) -> int:

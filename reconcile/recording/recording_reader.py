@@ -17,6 +17,7 @@ LONGEST = 1 << 38
 """Bytes of a whole file, with all its bodies: 100 MB of a ring stand for some 10 GB."""
 
 LARGEST_HEADER = 1 << 20
+_COPY_AGAIN = "copy it again from where it was recorded"
 
 _decoder = msgspec.msgpack.Decoder(Header)
 
@@ -65,16 +66,21 @@ def _opened(path: Path) -> tuple[Header, Generator[Event]]:
     first = next(events, None)
     if not isinstance(first, Header):
         events.close()
-        raise RecordingProblem(f"{path} is a recording without a beginning: its first frame was cut off")
+        raise RecordingProblem(f"{path} is a recording whose first frame was cut off: {_COPY_AGAIN}")
     if first.format != FORMAT:
         events.close()
         raise RecordingProblem(_other_format(path, first.format))
-    try:
-        datetime.datetime.fromisoformat(first.began)
-    except ValueError:
+    if not _is_moment(first.began):
         events.close()
-        raise RecordingProblem(f"{path} does not say when it began") from None
+        raise RecordingProblem(f"{path} does not say when it began: {_COPY_AGAIN}")
     return first, events
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return datetime.datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _read(path: Path) -> Generator[Event]:
@@ -83,7 +89,10 @@ def _read(path: Path) -> Generator[Event]:
         if not stat.S_ISREG(path.stat().st_mode):  # it is read twice, and a pipe could hold up the program
             raise RecordingProblem(f"{path} is not a file")
         with path.open("rb") as file:
-            version, compression = read_first_line(file)
+            try:
+                version, compression = read_first_line(file)
+            except DamagedFrame:
+                raise RecordingProblem(f"{path} is not a recording: name the file of `record=`") from None
             if version != FORMAT:
                 raise RecordingProblem(_other_format(path, version))
             tables, read = TableReader(), 0
@@ -104,7 +113,7 @@ def _read(path: Path) -> Generator[Event]:
     except OSError as error:
         raise RecordingProblem(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
-        raise RecordingProblem(f"{path} is not a recording that can be read: {error}") from None
+        raise RecordingProblem(f"{path} cannot be read as a recording: {error}; {_COPY_AGAIN}") from None
 
 
 def _header_of(piece: bytes) -> Header:

@@ -97,7 +97,7 @@ def test_one_run_is_compared_by_its_id(folder: Path, capsys: pytest.CaptureFixtu
         (("--run", "ffffffff"), "the recording has no run ffffffff"),
         (("--from", "soon"), "--from: 'soon' is not a time"),
         (("--from", "3", "--to", "2"), "--from is later than --to"),
-        (("--from", "2100-01-01"), "no run of the recording was compared"),
+        (("--from", "2100-01-01"), "no run of the recording is within --from and --to"),
         (("--from", "nan"), "--from: 'nan' is not a number of seconds"),
         (("--to", "inf"), "--to: 'inf' is not a number of seconds"),
         (("--from", "-5"), "--from: '-5' is not a number of seconds"),
@@ -125,15 +125,18 @@ def test_code_that_reaches_outside_is_refused_with_its_line(
 def test_a_file_that_is_no_recording_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "sites.rec").write_text("kind: ConfigMap\n")
     assert replay(folder, "same") == 2
-    assert "sites.rec is not a recording that can be read" in capsys.readouterr().err
+    assert "sites.rec is not a recording: name the file of `record=`" in capsys.readouterr().err
 
 
 BAD_FILES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "empty": (lambda body: b"", "is not a recording that can be read"),
-    "cut in its header": (lambda body: body[:40], "is a recording without a beginning"),
+    "empty": (lambda body: b"", "is not a recording: name the file of `record=`"),
+    "cut in its header": (
+        lambda body: body[:40],
+        "is a recording whose first frame was cut off: copy it again",
+    ),
     "cut in its first run": (
         lambda body: body[: len(body) * 2 // 3],
-        "no run of the recording was compared",
+        "the recording has no run that has ended",
     ),
     "damaged": (lambda body: body[:-9] + b"damaged" + body[-2:], "the checksum of a frame is wrong"),
     "of another version": (

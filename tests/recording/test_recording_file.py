@@ -17,11 +17,22 @@ from hypothesis import strategies as st
 
 from reconcile.recording import RecordingProblem, read_recording, recording_file, recording_frames
 from reconcile.recording.event_tables import TableWriter
-from reconcile.recording.recorded_events import FORMAT, Began, Ended, Header, Stored, TimedEvent
+from reconcile.recording.recorded_events import (
+    FORMAT,
+    Answered,
+    Began,
+    Changed,
+    Ended,
+    Header,
+    Sent,
+    Stored,
+    TimedEvent,
+)
 from reconcile.recording.recording_file import previous_of
 from reconcile.recording.recording_frames import MAGIC, FrameWriter
 from reconcile.testing import FakeClient
 from reconcile.testing.recorded_runs import replay_recording, run_traces
+from reconcile.testing.recorded_runs.incident_cut import cut
 from tests.recording.recorded_sites import Site, recorded, site, sites
 
 
@@ -287,3 +298,29 @@ def test_a_run_that_begins_twice_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "rec", *pieces_of(header(), begun))
     with pytest.raises(RecordingProblem, match="run 1 of the recording begins out of turn"):
         replay_recording(read_recording(path), [sites()])
+
+
+@pytest.mark.rule("recording-hostile")
+@pytest.mark.parametrize("began", ["", "yesterday", "2026-01-01T00:00:00"])
+def test_a_beginning_that_is_not_a_point_in_time_is_refused(tmp_path: Path, began: str) -> None:
+    path = written(tmp_path / "rec", *pieces_of(header(began=began)))
+    with pytest.raises(RecordingProblem, match="does not say when it began"):
+        read_recording(path)
+
+
+@pytest.mark.rule("recording-hostile")
+@pytest.mark.parametrize(
+    "metadata", [None, 5, "web", [], {"ownerReferences": "web"}, {"ownerReferences": [3]}, {"name": {}}]
+)
+def test_objects_that_cannot_be_ones_make_a_scenario_as_far_as_they_make_sense(
+    tmp_path: Path, metadata: object
+) -> None:
+    body = msgspec.json.encode({"metadata": metadata, "spec": {}})
+    put = [Changed(number, "", "/v1/ConfigMap/configmaps", "", "put", 0, [body]) for number in (1, 2_000_000)]
+    answered = [
+        Began(3_000_000, 1, "", "site", "default", "web", 0, 0, []),
+        Sent(3_000_000, 1, 0, "", "PATCH", "/api/v1", {}, "", None),
+        Answered(3_000_000, 1, 0, 9_999, {}, body),
+    ]
+    path = written(tmp_path / "rec", *pieces_of(header(), [*put, *answered]))
+    assert len(cut(read_recording(path).events(), 1.0, 60.0).objects) == 1

@@ -130,7 +130,7 @@ class _Cut:
 
     def _answer(self, sent: Sent, answered: Answered) -> None:
         if sent.method != "GET" and 200 <= answered.status < 300:
-            metadata = _object(answered.body).get("metadata") or {}
+            metadata = _object(answered.body).get("metadata", {})
             self._own.add((str(metadata.get("uid")), str(metadata.get("resourceVersion"))))
             if sent.method == "DELETE":
                 self._own.add((sent.path, "deleted"))
@@ -226,17 +226,27 @@ def _fault_of(sent: Sent, answered: Answered) -> What | None:
         return LoseReply()
     if answered.status == 409 and sent.method in ("PATCH", "PUT"):
         return RefuseAsStale()
-    if answered.status == 429 or answered.status >= 500:
+    if answered.status == 429 or 500 <= answered.status < 600:
         return Refuse(answered.status)
     return None
 
 
 def _object(body: bytes) -> dict[str, Any]:
+    """The JSON of an object; whatever is not of the shape that metadata has is left out."""
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return {}
-    return decoded if isinstance(decoded, dict) else {}
+    if not isinstance(decoded, dict):
+        return {}
+    metadata = decoded.get("metadata")
+    metadata = dict(metadata) if isinstance(metadata, dict) else {}
+    owners = metadata.get("ownerReferences")
+    if owners is not None:
+        metadata["ownerReferences"] = [
+            one for one in (owners if isinstance(owners, list) else ()) if isinstance(one, dict)
+        ]
+    return {**decoded, "metadata": metadata}
 
 
 def _place(resource: str, obj: Mapping[str, Any]) -> _Place:
