@@ -21,7 +21,7 @@ from attrs import define, field
 from reconcile.recording.event_tables import MOST_EVENTS, TableWriter
 from reconcile.recording.recorded_events import FORMAT, Header, TimedEvent
 from reconcile.recording.recording_frames import MAGIC, FrameWriter
-from reconcile.recording.secret_masks import SecretMasks
+from reconcile.recording.secret_masks import SecretMasks, TooManyExposed
 
 PERIOD = 0.25
 """Seconds between two writes."""
@@ -139,6 +139,8 @@ class RecordingFile:
                 self._write_all(len(self._waiting))
             except OSError as error:
                 self._fail(error.strerror or str(error))
+            except TooManyExposed as error:
+                self._fail(str(error))
             except Exception as error:
                 # Never the text of such an error: it may quote what was not masked yet.
                 self._fail(f"an event cannot be written: {type(error).__name__}")

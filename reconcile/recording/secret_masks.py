@@ -22,7 +22,8 @@ from attrs import define, field
 from reconcile.client.redaction import SHORTEST, copies_object, forms_of, texts_in
 
 MOST_EXPOSED = 1_000
-"""Forms of values that are looked for in all objects, as a run has written them into one."""
+"""Forms of values that are looked for in all objects, as a run has written them into one. With more, the
+recording ends: each takes time for each object, and one that is not looked for would be written."""
 _FORMS_KEPT = 256
 _PREFIX = "masked-"
 
@@ -46,6 +47,10 @@ class _Named(msgspec.Struct):
 
 
 _metadata = msgspec.json.Decoder(_Named)
+
+
+class TooManyExposed(Exception):
+    """Runs have put more values of Secrets into other objects than can be looked for."""
 
 
 def has_masks(body: bytes | None) -> bool:
@@ -203,13 +208,12 @@ class SecretMasks:
     # --- what runs put elsewhere --------------------------------------------------------------------
 
     def elsewhere(self, body: bytes, secrets: Sequence[bytes]) -> bytes:
-        """What a run that has seen these Secrets sent or got, without their values."""
+        """What a run that has seen these Secrets sent or got, without their values. Raises TooManyExposed."""
         found = body.decode(errors="surrogateescape")
         for form, mask in self._forms_of(secrets):
             if form in found:
                 found = found.replace(form, mask)
-                if len(self._exposed) < MOST_EXPOSED:
-                    self._exposed[form] = mask
+                self._expose(form, mask)
         return self.exposed(found.encode(errors="surrogateescape"))
 
     def exposed(self, body: bytes) -> bytes:
@@ -217,10 +221,21 @@ class SecretMasks:
         if not self._exposed:
             return body
         text = body.decode(errors="surrogateescape")
-        for form in sorted(self._exposed, key=len, reverse=True):
+        for form, mask in self._exposed.items():
             if form in text:
-                text = text.replace(form, self._exposed[form])
+                text = text.replace(form, mask)
         return text.encode(errors="surrogateescape")
+
+    def _expose(self, form: str, mask: str) -> None:
+        if form in self._exposed:
+            return
+        if len(self._exposed) == MOST_EXPOSED:
+            raise TooManyExposed(
+                f"runs have put more than {MOST_EXPOSED} values of Secrets into other objects"
+            )
+        # The longest first: one that is a part of another would leave the rest of it readable.
+        forms = {**self._exposed, form: mask}
+        self._exposed = dict(sorted(forms.items(), key=lambda one: len(one[0]), reverse=True))
 
     def _forms_of(self, secrets: Sequence[bytes]) -> Sequence[tuple[str, str]]:
         forms: dict[str, str] = {}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reconcile import Context, Intent, ObjectMeta
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.recording import read_recording
+from reconcile.recording import read_recording, secret_masks
 from reconcile.recording.recorded_events import Answered, Changed, Ended
 from reconcile.recording.recording_frames import read_first_line, read_pieces
 from reconcile.recording.secret_masks import SecretMasks
@@ -98,6 +98,19 @@ def test_a_refusal_that_quotes_a_secret_field_is_masked_and_the_error_of_the_run
     (ended, *_) = [event for event in recording.events() if isinstance(event, Ended)]
     assert "Invalid value" in ended.message
     assert TOKEN.encode() not in plain_bytes(path)
+
+
+@pytest.mark.rule("recording-secrets")
+def test_a_recording_ends_rather_than_to_miss_a_value_that_a_run_has_put_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(secret_masks, "MOST_EXPOSED", 1)
+    path = tmp_path / "rec"
+    recorded(path, site(), secret(), controller=sites(spill, reads=[Secret]))
+    ends = [line for line in caplog.text.splitlines() if "the recording has ended" in line]
+    assert len(ends) == 1
+    assert "more than 1 values of Secrets into other objects" in ends[0]
+    assert [form for form in forms(PASSWORD) if form in plain_bytes(path)] == []
 
 
 FORMER = "the password before"
