@@ -30,6 +30,7 @@ from reconcile.testing.run_trace import format_trace
 from reconcile.testing.scenario import Scenario
 from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
 from reconcile.testing.shrinking import shrink
+from reconcile.testing.unattended_acts import unattended_act_plans
 from reconcile.webhooks.routes import CONVERT
 
 LAGS = (1, 2, 3)
@@ -81,6 +82,8 @@ def sweep(
 
     For each effective write of the first run: a crash before it, a crash after it, its answer lost. For each
     event that a manager received: it arrives only after the next 1, 2 or 3 of its kind, or 10 seconds later.
+    Each step after the first is also taken while no process runs, after one that died at rest, if the steps
+    are acts and there is one replica.
     For each webhook that its requests called: it is down, too slow, answers wrongly, or its certificate is
     not trusted, for three calls. Each write to a `FakeService` meets the same as others; it may also be
     refused, or answered with an error though it was done. A read of it may be refused, or not see the last
@@ -101,7 +104,7 @@ def sweep(
     __tracebackhide__ = True  # for pytest: the trace of the run says more than these frames
     runner = ScenarioRunner(scenario)
     first = _held(runner, FaultPlan(seed=seed), record_events=True)
-    plans = list(_single_faults(first, scenario, seed))
+    plans = [*_single_faults(first, scenario, seed), *unattended_act_plans(scenario, seed)]
     if old_views:
         plans += old_view_plans(scenario, seed)
     chosen = plans

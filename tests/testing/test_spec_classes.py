@@ -119,6 +119,14 @@ def test_a_list_of_a_sample_shrinks_from_its_beginning_and_grows() -> None:
     }
 
 
+def test_a_number_of_ten_or_more_has_a_few_and_one_of_fewer_has_not() -> None:
+    assert names({"type": "integer", "minimum": 0, "maximum": 10})["a few"] == 3
+    assert names({"type": "integer", "minimum": 1})["a few"] == 3
+    assert "a few" not in names({"type": "integer", "minimum": 4})
+    assert "a few" not in names({"type": "integer", "minimum": 0, "maximum": 9})
+    assert "a few" not in names({"type": "number"})
+
+
 def test_a_number_has_its_limits_and_one_without_is_below_zero_and_not_huge() -> None:
     assert names({"type": "integer", "minimum": 2, "maximum": 5}) == {"absent": ABSENT, "least": 2, "most": 5}
     assert names({"type": "integer"}) == {"absent": ABSENT, "below zero": -1, "zero": 0, "one": 1, "many": 12}

@@ -9,6 +9,9 @@ DEEPEST: Final = 8
 """Levels below which nothing optional is filled in."""
 LARGEST: Final = 12
 """The most that a number is given whose schema admits more: it may be a number of children."""
+FEW: Final = 3
+"""Of ten or more children, the first three by name are not the first three by number."""
+_TEN: Final = 10
 
 JsonSchema = Mapping[str, Any]
 
@@ -56,13 +59,15 @@ def _varied_text(value: str, schema: JsonSchema, number: int) -> str:
 
 
 def numbers_of(schema: JsonSchema) -> Sequence[tuple[str, Any]]:
-    """Names and values of the classes of a number: below zero, least, zero, one, most."""
+    """Names and values of the classes of a number: below zero, least, zero, one, a few of many, most."""
     whole = schema.get("type") != "number"
     least, most = _limits(schema)
     found: list[tuple[str, Any]] = [("below zero", -1)] if least is None else [("least", least)]
     found += [("zero", 0), ("one", 1)]
     if not whole:
         found.append(("a fraction", 0.5))
+    elif most is None or most >= _TEN:
+        found.append(("a few", FEW))
     if most is None or most > LARGEST:
         found.append(("many", LARGEST if least is None else max(LARGEST, least + 1)))
     else:

@@ -1,7 +1,7 @@
 """What exists outside the cluster is made twice, or left behind."""
 
 from reconcile import Context, Controller, Deleted
-from reconcile.testing import Apply, Delete, FaultPlan, Kill, Scenario, Wait, World
+from reconcile.testing import Apply, Delete, Scenario, World
 from tests.verification.zoo.kinds import DB, Cluster, becomes, cluster, is_current
 from tests.verification.zoo.patterns import BugPattern
 
@@ -88,7 +88,6 @@ BUGS = (
         family="outside world",
         sources=(),
         scenario=deletion_missed_while_down,
-        found_by="fuzz",
-        witness=FaultPlan([], [Apply(DB), Kill(), Wait(0.5), Delete(DB)]),
+        found_by="sweep",
     ),
 )
