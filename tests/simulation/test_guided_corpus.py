@@ -1,5 +1,7 @@
 """The corpus of a guided fuzz: how small it is, and what its folder keeps from one fuzz to the next."""
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,27 @@ def test_a_folder_with_too_many_files_is_refused(tmp_path: Path, monkeypatch: py
 def test_a_corpus_needs_guidance(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="leave guided=False out"):
         fuzz(scenario(), guided=False, corpus=tmp_path)
+
+
+def test_several_searches_may_keep_the_same_plans_in_one_folder_at_once(tmp_path: Path) -> None:
+    plans = [FaultPlan(seed=seed) for seed in range(100)]
+    with ThreadPoolExecutor(8) as workers:
+        written = [workers.submit(CorpusFolder(tmp_path).write, plans, tried=()) for _ in range(8)]
+    assert [each.exception() for each in written] == [None] * 8
+    assert sorted(CorpusFolder(tmp_path).plans(), key=lambda plan: plan.seed) == plans
+    assert {file.suffix for file in tmp_path.iterdir()} == {".json"}
+
+
+def test_a_plan_that_another_search_removes_meanwhile_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CorpusFolder(tmp_path).write([FIRST, SECOND], tried=())
+    real = Path.glob
+
+    def removed_after(folder: Path, pattern: str) -> Iterator[Path]:
+        files = sorted(real(folder, pattern))
+        files[0].unlink()
+        return iter(files)
+
+    monkeypatch.setattr(Path, "glob", removed_after)
+    assert len(CorpusFolder(tmp_path).plans()) == 1

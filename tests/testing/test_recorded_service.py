@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from time import process_time
 
 import aiohttp
 import anyio
@@ -19,6 +20,7 @@ from reconcile.testing import (
     ServiceRecorder,
     record_service,
     simulate,
+    whole_files,
 )
 
 PASSWORD, TOKEN = "correct-horse/battery", "tok-2f81c6"
@@ -252,3 +254,26 @@ def test_a_file_that_is_damaged_or_strange_is_refused_with_its_line(
     with pytest.raises(ValueError, match=r"bad\.jsonl.*") as refused:
         RecordedService.read(tmp_path / "bad.jsonl")
     assert error in str(refused.value)
+
+
+def test_a_recording_with_a_thousand_tokens_is_masked_within_seconds() -> None:
+    recorder = ServiceRecorder(frozenset(), 1_000)
+    for number in range(1_000):
+        answer = {"token": f"token-{number:06d}", "items": [{"name": f"of token-{number:06d}"}] * 5}
+        recorder.add("POST", "/sessions", b"{}", 200, json.dumps(answer).encode())
+    began = process_time()
+    exchanges = recorder.recorded().exchanges
+    assert process_time() - began < 20  # when all tokens were looked for in each text at once: half an hour
+    assert [one.answer["items"][0]["name"] for one in exchanges[:2]] == ["of <secret 1>", "of <secret 2>"]
+
+
+def test_a_recording_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(whole_files.os, "replace", full)
+    with pytest.raises(OSError, match="No space left"), record_service(tmp_path / "answers.jsonl"):
+        pass
+    assert list(tmp_path.iterdir()) == []

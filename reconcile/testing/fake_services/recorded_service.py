@@ -1,6 +1,5 @@
 """Real answers of a service, kept in a file, and what a fake answers to the same requests."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from attrs import define, field, frozen
 from reconcile.client.redaction import texts_in
 from reconcile.testing.fake_services.service import FakeService
 from reconcile.testing.virtual_time import simulate
+from reconcile.testing.whole_files import write_whole
 
 FORMAT: Final = "reconcile-runtime/service-answers"
 VERSION: Final = 1
@@ -79,13 +79,8 @@ class RecordedService:
 
     def write(self, path: str | Path) -> None:
         """Write the file, readable by its owner alone, in place of another at once."""
-        file = Path(path)
-        temporary = file.with_name(f".{file.name}.part")
         lines = [msgspec.json.encode(_Head(FORMAT, VERSION)), *map(msgspec.json.encode, self.exchanges)]
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as target:
-            target.write(b"\n".join([*lines, b""]))
-        temporary.replace(file)
+        write_whole(Path(path), b"\n".join([*lines, b""]))
 
     def check(
         self, service: FakeService, *, ignored: Sequence[str] = (), prose: Sequence[str] = PROSE

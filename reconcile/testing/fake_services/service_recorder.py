@@ -5,6 +5,7 @@ import base64
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
@@ -147,6 +148,8 @@ class _Masked:
 
     _names: frozenset[str]
     _places: dict[str, str] = field(factory=dict)
+    _forms: list[tuple[str, str]] = field(factory=list)
+    """Each form of each secret and what replaces it, the shortest first; made when all are learnt."""
 
     def learn(self, seen: _Seen) -> None:
         """Find the secrets of one request and its answer, so that they are masked wherever they occur."""
@@ -184,6 +187,7 @@ class _Masked:
     def _learn(self, text: str) -> None:
         if text and text not in self._places:
             self._places[text] = f"<secret {len(self._places) + 1}>"
+            self._forms = []
 
     def _learn_fields(self, value: Any) -> None:
         if isinstance(value, list):
@@ -214,11 +218,19 @@ class _Masked:
 
     def _text(self, text: str) -> str:
         """A text without secrets. All at once: one may be a part of another, or of `<secret 1>`."""
-        forms = {form: place for value, place in self._places.items() for form in _forms(value)}
-        if not forms:
+        # A long recording has thousands of tokens, and most texts are shorter than any.
+        fitting = takewhile(lambda one: len(one[0]) <= len(text), self._all_forms())
+        present = {form: place for form, place in fitting if form in text}
+        if not present:
             return text
-        longest_first = sorted(forms, key=len, reverse=True)
-        return re.sub("|".join(map(re.escape, longest_first)), lambda found: forms[found[0]], text)
+        longest_first = sorted(present, key=len, reverse=True)
+        return re.sub("|".join(map(re.escape, longest_first)), lambda found: present[found[0]], text)
+
+    def _all_forms(self) -> Sequence[tuple[str, str]]:
+        if not self._forms:
+            places = {form: place for value, place in self._places.items() for form in _forms(value)}
+            self._forms = sorted(places.items(), key=lambda one: len(one[0]))
+        return self._forms
 
 
 def _forms(value: str) -> set[str]:

@@ -8,6 +8,7 @@ from attrs import define, field
 
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.guidance.corpus import size_of
+from reconcile.testing.whole_files import write_whole
 
 MOST_FILES = 1_000
 MOST_BYTES = 256 * 1024
@@ -37,7 +38,7 @@ class CorpusFolder:
             raise ValueError(
                 f"corpus {self.path} has {len(files)} plans, more than {MOST_FILES}: delete some"
             )
-        plans = {file: _plan_in(file) for file in files}
+        plans = {file: plan for file in files if (plan := _plan_in(file)) is not None}
         self._read = {plan.to_json(): file for file, plan in reversed(plans.items())}
         return tuple(plans.values())
 
@@ -53,17 +54,19 @@ class CorpusFolder:
                 self._read[text].unlink(missing_ok=True)
         for file, text in files.items():
             if not file.exists():
-                partial = file.with_suffix(".partial")
-                partial.write_text(f"{text}\n")
-                partial.replace(file)
+                write_whole(file, f"{text}\n".encode(), 0o644)
 
     def _file(self, text: str, lead: str = "") -> Path:
         return self.path / f"{lead}{blake2b(text.encode(), digest_size=8).hexdigest()}.json"
 
 
-def _plan_in(file: Path) -> FaultPlan:
-    with file.open("rb") as opened:
-        content = opened.read(MOST_BYTES + 1)
+def _plan_in(file: Path) -> FaultPlan | None:
+    """The plan in a file; None if another fuzz has removed it meanwhile."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
     if len(content) > MOST_BYTES:
         raise ValueError(f"corpus {file}: more than {MOST_BYTES} bytes: delete it")
     try:
