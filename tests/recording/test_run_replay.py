@@ -229,3 +229,11 @@ def test_a_difference_without_masked_values_does_not_blame_them(tmp_path: Path) 
     report = replay_recording(recorded(tmp_path / "rec", site()), [sites(idle)])
     assert report.differing
     assert "masks" not in lines(report)
+
+
+def test_kinds_that_the_code_does_not_follow_any_more_are_named(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "rec", site(), controller=sites(reads=[Secret]))
+    same, newer = (replay_recording(recording, [sites(**more)]) for more in ({"reads": [Secret]}, {}))
+    assert same.not_followed == set()
+    assert "left out, as none of the controllers given follows it: secrets" in newer.lines()
+    assert newer.as_json()["notFollowed"] == ["secrets"]

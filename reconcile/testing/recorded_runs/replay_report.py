@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from reconcile.recording.recorded_events import Ended
+from reconcile.recording.recorded_events import Ended, resource_of
 from reconcile.testing.recorded_runs.replayed_world import ReplayedRun
 from reconcile.testing.recorded_runs.run_differences import Difference
 
@@ -33,7 +33,7 @@ class ReplayReport:
     """How many runs were executed again, and which of them decided otherwise.
 
     `cut_off` runs had not ended where the recording ends. Of `unknown_controllers` no run was executed;
-    kinds that are `not_followed` any more came in vain.
+    what caches received of kinds that are `not_followed` any more was left out.
     """
 
     runs: int = 0
@@ -77,6 +77,8 @@ class ReplayReport:
             yield f"and {_runs(self.further)} more"
         for controller in sorted(self.unknown_controllers):
             yield f"no run of controller {controller}: it is not among those given"
+        for resource in sorted(self.not_followed):
+            yield f"left out, as none of the controllers given follows it: {resource_of(resource).name}"
         if self.cut_off:
             yield f"not compared, as they had not ended where the recording ends: {_runs(self.cut_off)}"
         if not self.runs:
@@ -94,6 +96,7 @@ class ReplayReport:
             "requests": self.requests,
             "cutOff": self.cut_off,
             "unknownControllers": sorted(self.unknown_controllers),
+            "notFollowed": sorted(resource_of(resource).name for resource in self.not_followed),
             "differing": [
                 {
                     "run": one.run,
