@@ -223,6 +223,19 @@ def test_a_name_that_a_client_chooses_is_taken_once() -> None:
     played(main)
 
 
+def test_a_replacement_of_what_is_gone_does_not_bring_it_back() -> None:
+    service = dns(client_names=True, id="name")
+
+    async def main() -> None:
+        made = await service.call("PUT", "/zones/a", {"name": "a"})
+        seen = {"If-Match": made.headers["etag"]}
+        assert (await service.call("DELETE", "/zones/a")).status == 204
+        assert (await service.call("PUT", "/zones/a", {"name": "a"}, headers=seen)).status == 404
+        assert service.resources("zones").all() == []
+
+    played(main)
+
+
 # --- keys, limits ---------------------------------------------------------------------------------
 
 

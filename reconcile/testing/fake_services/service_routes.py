@@ -125,10 +125,12 @@ class _CollectionRoutes:
 
     def put(self, call: ServiceCall) -> ServiceAnswer:
         name, body, declared = call.params["id"], call.body, self.resources.declared
+        version = _version(call)
         try:
-            return self._written(self.resources.replace(name, body, version=_version(call)), 200)
+            return self._written(self.resources.replace(name, body, version=version), 200)
         except ServiceRefusal as missing:
-            if missing.status != 404 or not declared.client_names:
+            # With If-Match the client means a resource that it has seen: it may not come back by this.
+            if missing.status != 404 or not declared.client_names or version is not None:
                 raise
         return self._written(self.resources.create({**body, declared.id: name}), 201)
 
