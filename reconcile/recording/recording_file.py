@@ -31,6 +31,10 @@ LAST_SECONDS = 5.0
 """Seconds that the end of a manager waits for the disk."""
 _IN_STEP = 1 << 20
 _LARGEST_FRAME = 4 << 20
+_IN_USE = (
+    "another manager records to {}: give each a file of its own, "
+    "such as RECONCILE_RECORD=/recordings/$(POD_NAME).rec"
+)
 
 Masked = Callable[[SecretMasks], TimedEvent]
 """Makes an event that is fit to be written, in the thread that writes."""
@@ -47,7 +51,7 @@ class _Mark(Enum):
 
 @define(eq=False)
 class RecordingFile:
-    """The ring of one recording; `megabytes` bound both of its files together.
+    """The ring of one recording; `megabytes` bound both of its files together, which no other writes to.
 
     `header` makes the header of a file by its number, `log` gets the one warning. `in_step`: write in the
     thread that records. `rotating` is true when the caller has to give the content of its caches, by
@@ -68,8 +72,6 @@ class RecordingFile:
     _added: int = field(default=0, init=False)
     _taken: int = field(default=0, init=False)
     _descriptor: int = field(default=-1, init=False)
-    _identity: tuple[int, int] = field(default=(0, 0), init=False)
-    """Device and inode of the present file, which another process may have moved."""
     _asked: bool = field(default=False, init=False)
     """Whether the caller was asked to rotate, which it does some time later."""
     _frames: FrameWriter = field(init=False)
@@ -152,8 +154,6 @@ class RecordingFile:
             if event is _Mark.NEXT_FILE:
                 self._put()
                 self._end()
-                if self._is_taken():
-                    raise FileExistsError(errno.EEXIST, f"another manager records to {self.path.name}")
                 self._begin(self._part + 1)
             elif event is _Mark.ALL_STORED:
                 self._put()
@@ -195,20 +195,11 @@ class RecordingFile:
         # Exclusively: in a folder that others may write to, the name may be a link of theirs.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self.path, flags, 0o600)
-        found = os.fstat(self._descriptor)
-        self._identity = found.st_dev, found.st_ino
+        _lock(self._descriptor)
         self._part, self._written, self._stored, self._asked = part, 0, 0, False
         self._frames, self._tables = FrameWriter(), TableWriter()
         self._append(self._frames.first_line(FORMAT))
         self._append(self._frames.frame(msgspec.msgpack.encode(self.header(part))))
-
-    def _is_taken(self) -> bool:
-        """Whether the path has the file of another manager, which has moved that of this one."""
-        try:
-            found = os.stat(self.path, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        return (found.st_dev, found.st_ino) != self._identity
 
     def _end(self) -> None:
         if self._descriptor >= 0:
@@ -234,8 +225,23 @@ def _check_replaceable(path: Path) -> bool:
             b"",
         ):
             raise FileExistsError(errno.EEXIST, f"{path.name} is there, and is not a recording")
+        if not _lock(descriptor):
+            raise FileExistsError(errno.EEXIST, _IN_USE.format(path.name))
     finally:
         os.close(descriptor)
+    return True
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether no other recorder writes to a file, nor will until it is closed; true where nothing locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):  # a system, or a disk, without locks
+        return True
     return True
 
 

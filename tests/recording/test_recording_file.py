@@ -15,6 +15,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconcile import Manager
 from reconcile.recording import RecordingProblem, read_recording, recording_file, recording_frames
 from reconcile.recording.event_tables import TableWriter
 from reconcile.recording.recorded_events import (
@@ -101,6 +102,28 @@ def test_both_files_together_stay_within_their_bound_and_replay_from_what_is_lef
     report = replay_recording(recording, [sites()])
     assert report.identical, "\n".join(report.lines())
     assert report.runs > 20
+
+
+@pytest.mark.rule("recording-ring")
+def test_a_file_to_which_another_manager_records_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "rec"
+
+    async def start_another(client: FakeClient) -> None:
+        run = sites()
+        other = Manager(run, transport=client.transport, clock=client.clock, record=path, environ={})
+        async with anyio.create_task_group() as group:
+            await group.start(other.run)
+            other.stop()
+
+    recording = recorded(path, site(), act=start_another)
+    (line,) = lines(caplog)
+    assert "another manager records to rec: give each a file of its own" in line
+    assert [one.name for one in tmp_path.iterdir()] == ["rec"]
+    assert replay_recording(recording, [sites()]).identical
+    recorded(path, site())  # once it has ended, the file is free
+    assert previous_of(path).exists()
 
 
 def test_a_new_manager_keeps_the_recording_of_the_one_before(tmp_path: Path) -> None:

@@ -77,28 +77,6 @@ def test_the_content_of_large_caches_does_not_end_the_recording(
     assert texts(tmp_path / "rec") == ["stored", "next"]
 
 
-@pytest.mark.rule("recording-ring")
-def test_of_two_managers_with_one_path_the_later_has_it_and_the_earlier_ends_and_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    earlier, later = ring(tmp_path / "rec", "earlier"), ring(tmp_path / "rec", "later")
-    later.add(note("kept"), 0)
-    earlier.add(noise(), 0)
-    earlier._write()
-    assert earlier.rotating
-    earlier.rotate(list)
-    earlier._write()
-    earlier.close()
-    later.close()
-    assert earlier.ended
-    assert "another manager records to rec" in caplog.text
-    assert texts(tmp_path / "rec") == ["kept"]
-    assert [read_recording(tmp_path / name).header.recording for name in ("rec", "rec.1")] == [
-        "later",
-        "earlier",
-    ]
-
-
 def test_a_file_that_somebody_has_deleted_is_followed_by_the_next_one(tmp_path: Path) -> None:
     file = ring(tmp_path / "rec")
     (tmp_path / "rec").unlink()
