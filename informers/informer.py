@@ -26,12 +26,12 @@ from informers.logs import get_logger, is_worth_a_line
 from informers.owed_parts import OwedPart
 from informers.reachability import Reachability
 from informers.reflector import Reflector
-from informers.reflector_state import Output
 from informers.resource import APIResource
 from informers.scanning import check_whole
 from informers.sink import Sink
 from informers.snapshot import Snapshot, name_in
 from informers.store import ALL, Delta, Store
+from informers.store_effects import Effect
 from informers.transport import Transport
 
 RESYNC_JITTER = 0.1
@@ -326,8 +326,7 @@ class Informer:
         """
         selectors(self.options, share)  # raises before anything changes
         more = None if gained is None else selectors(self.options, gained)
-        self._share = share
-        self._keeps = self._filter()
+        self.narrow(share)
         for part in self._parts.values():
             part.reflector.follow(self._collection(part.namespace))
         owed = [] if gained is None or more is None else self._owe(gained.keeps, more, initial=True)
@@ -336,6 +335,11 @@ class Informer:
                 await part.sink.drop(lambda held: not self._wants(held))
         await self._wait_read(owed)
         return min((reading.version for _, reading in owed), default=0)
+
+    def narrow(self, share: Share) -> None:
+        """Select by another share from now on, and leave the store as it is."""
+        self._share = share
+        self._keeps = self._filter()
 
     async def refresh(self, part: Share) -> None:
         """Read the objects of a part of the share again, with a list that shows what the server has now.
@@ -420,11 +424,11 @@ class Informer:
         """A state of an object as it would read it from a server. Raises msgspec.DecodeError."""
         return self._read(raw)
 
-    async def carry_out(self, namespace: str, output: Output) -> None:
+    async def carry_out(self, namespace: str, effect: Effect) -> None:
         """Carry out a decision in the part of that namespace, of an informer that does not run."""
         part = self._parts.get(namespace)
         if part is not None:
-            part.sink.apply(output)
+            part.sink.apply(effect)
             await part.sink.settle()
 
     def notify(self) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from informers.reflector_state import Output
 from informers.snapshot import Snapshot
+from informers.store_effects import Effect
 
 
 class InformerTap(Protocol):
@@ -13,7 +13,7 @@ class InformerTap(Protocol):
     def read(self, raw: bytes, snapshot: Snapshot) -> None:
         """The JSON of an object was read; what becomes of `snapshot` comes next, unless it is thrown away."""
 
-    def applied(self, part: str, output: Output) -> None:
+    def applied(self, part: str, effect: Effect) -> None:
         """The store is about to change so, in the part of that namespace."""
 
     async def look(self) -> None:

@@ -1,6 +1,6 @@
 """Applies what a reflector reads to a store and its handlers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from attrs import define, field, frozen
@@ -13,7 +13,6 @@ from informers.reflector_state import (
     Clear,
     Commit,
     DropStage,
-    Output,
     Put,
     Reach,
     Remove,
@@ -22,6 +21,7 @@ from informers.reflector_state import (
 )
 from informers.snapshot import Snapshot
 from informers.store import Delta, Store
+from informers.store_effects import Drop, Effect, Leave, Merge, StageLeft
 
 
 @frozen
@@ -37,7 +37,7 @@ class Sink:
     """One part of a store, and the handlers of its changes.
 
     `wants` selects objects, `note_change` is called for each change, and `announce` has waiting tasks look
-    again. `listed` are called when a list has replaced the content. `tap` gets each decision.
+    again. `listed` are called when a list has replaced the content. `tap` gets what comes of each decision.
     """
 
     part: str
@@ -50,10 +50,11 @@ class Sink:
     tap: InformerTap | None = None
     _merged: list[_Merged] = field(factory=list, init=False)
 
-    def apply(self, output: Output) -> None:
+    def apply(self, output: Effect) -> None:
         """Apply a decision of the state machine to the store, and pass the changes to the handlers."""
         if self.tap is not None:
-            self.tap.applied(self.part, output)
+            for effect in self._effects(output):
+                self.tap.applied(self.part, effect)
         match output:
             case Put(snapshot):
                 if not self.wants(snapshot):
@@ -80,13 +81,39 @@ class Sink:
                 self._publish_all(self.store.clear(self.part))
             case DropStage():
                 self.store.drop_stage(self.part)
+            case Leave(snapshot):
+                self._publish(self.store.leave(snapshot))
+            case StageLeft(snapshots):
+                self.store.stage_left(snapshots, self.part)
+            case Merge(snapshots, initial):
+                self._publish_all(self.store.merge(filter(self.wants, snapshots), initial=initial))
+                self._note_listed()
+            case Drop(key, missing_at):
+                held = self.store.get(key)
+                self._publish(None if held is None else self.store.drop(held, missing_at))
+
+    def _effects(self, output: Effect) -> Iterator[Effect]:
+        """What comes of a decision, by what is wanted and what was read apart from the list."""
+        match output:
+            case Put(snapshot) if not self.wants(snapshot):
+                yield Leave(snapshot)
+            case Put(snapshot) if self.store.is_past(snapshot) or (
+                self._merged and self._has_ended(snapshot)
+            ):
+                yield Reach(snapshot.version)
+            case StageObjects(snapshots):
+                for wanted, some in groupby(snapshots, self.wants):
+                    yield (StageObjects if wanted else StageLeft)(tuple(some))
+            case Merge(snapshots, initial):
+                yield Merge(tuple(filter(self.wants, snapshots)), initial)
+            case _:
+                yield output
 
     # --- a part that is read apart from the list ----------------------------------------------------
 
     def merge(self, snapshots: Sequence[Snapshot], *, initial: bool) -> None:
         """Take over what is newer than the store, from a list that is not older than the watch."""
-        self._publish_all(self.store.merge(filter(self.wants, snapshots), initial=initial))
-        self._note_listed()
+        self.apply(Merge(snapshots, initial))
 
     def _note_listed(self) -> None:
         for call in self.listed:
@@ -108,7 +135,7 @@ class Sink:
         pace, gone = LoopSlice(), list[Delta]()
         pace.start()
         for snapshot in self.store.held(self.part):
-            delta = self.store.drop(snapshot, missing_at) if leaves(snapshot) else None
+            delta = self._drop(snapshot, missing_at) if leaves(snapshot) else None
             if delta is not None:
                 gone.append(delta)
             if pace.due():
@@ -118,6 +145,11 @@ class Sink:
                 await pace.pause()
         self._publish_all(gone)
         await self.settle()
+
+    def _drop(self, snapshot: Snapshot, missing_at: int | None) -> Delta | None:
+        if self.tap is not None and self.store.get(snapshot.key) is snapshot:  # it may have changed meanwhile
+            self.tap.applied(self.part, Drop(snapshot.key, missing_at))
+        return self.store.drop(snapshot, missing_at)
 
     def _has_ended(self, snapshot: Snapshot) -> bool:
         """Whether a state is the past of an object that was missing when its part was read."""

@@ -293,6 +293,11 @@ class Store:
         table.set(snapshot)
         return Delta(old, snapshot)
 
+    def is_past(self, snapshot: Snapshot) -> bool:
+        """Whether a state is older than one that was dropped ahead of the version reached."""
+        table = self._table(snapshot.namespace)
+        return table is not None and bool(table.ahead) and table.is_past(snapshot)
+
     def remove(self, snapshot: Snapshot) -> Delta | None:
         """Remove an object; None if it is unknown. The delta has its last state as `old`.
 

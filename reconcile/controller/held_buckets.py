@@ -20,6 +20,8 @@ from reconcile.runs.run_record import RunRecord
 from reconcile.runs.run_request import Request
 from reconcile.runs.tenure import Tenure, within
 
+LEASE_RAN_OUT = "the run did not begin: the Lease of this member has run out"
+
 
 @define(eq=False)
 class HeldBuckets:
@@ -97,7 +99,7 @@ class HeldRun:
         certainty = self.runs.held.certainty
         if certainty is not None and not certainty.holds:
             # The process stood still, and is about to end: others may have its buckets by now.
-            raise BucketNotHeld("the run did not begin: the Lease of this member has run out")
+            raise BucketNotHeld(LEASE_RAN_OUT)
         self.record.tenure = tenure
         self._tenures.append(tenure)
         with within(tenure):

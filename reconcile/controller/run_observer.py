@@ -1,8 +1,9 @@
 """What looks on while runs are executed: for a recording that runs them again."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from informers import APIResource
 from reconcile.controller.run_result import RunResult
 from reconcile.runs.run_request import Cause, Request
 
@@ -19,3 +20,22 @@ class RunObserver(Protocol):
         self, request: Request, causes: Sequence[Cause], attempt: int, epoch: int
     ) -> ObservedRun | None:
         """A run begins; None: it is not observed."""
+
+    def forgotten(self, buckets: Collection[int]) -> None:
+        """What is remembered of the keys in these buckets is forgotten, and runs left there are cancelled."""
+
+
+class BucketObserver(Protocol):
+    """Called before each change of what a replica has of the objects, where replicas share them."""
+
+    def followed(self, resource: APIResource, buckets: Collection[int]) -> None:
+        """The cache of a resource follows the objects of these buckets, and no others."""
+
+    def held(self, epochs: Mapping[int, int], clean: bool) -> None:
+        """Buckets are held, each in an epoch; not `clean`: what the former holder wrote last is unknown."""
+
+    def closed(self, buckets: Collection[int]) -> None:
+        """No more runs begin in these buckets."""
+
+    def dropped(self, buckets: Collection[int]) -> None:
+        """These buckets are not held any more, and runs there are cancelled."""

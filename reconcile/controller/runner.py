@@ -349,9 +349,9 @@ class Runner(Generic[T]):
             await backgrounds.all_ended(known.__contains__)
         except anyio.get_cancelled_exc_class():
             self.cancel_runs(buckets)
-            self._forget(buckets)
+            self.forget(buckets)
             raise
-        self._forget(buckets)
+        self.forget(buckets)
 
     def at_work_in(self, buckets: Collection[int]) -> Set[int]:
         """Those of these buckets in which runs are under way."""
@@ -362,11 +362,13 @@ class Runner(Generic[T]):
         if self._executor.runs is not None:
             self._executor.runs.cancel(buckets)
 
-    def _forget(self, buckets: Collection[int]) -> None:
+    def forget(self, buckets: Collection[int]) -> None:
         """Forget the keys in these buckets, and in none that is held or still to be released."""
         held, runs, guard = self._held, self._executor.runs, self.guard
         assert held is not None
         assert runs is not None
+        if self._executor.observer is not None:
+            self._executor.observer.forgotten(buckets)
         staying = self._connected.known_in([bucket for bucket in held.held if bucket not in buckets])
 
         def is_gone(request: Request) -> bool:

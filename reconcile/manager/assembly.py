@@ -79,7 +79,7 @@ class Assembly:
         self._held = HeldBuckets(buckets, certainty=self._certainty)
         self._leading = HeldBuckets(buckets, only=buckets.count, certainty=self._certainty)
         self.replica: ShardedReplica | None = None
-        self._recording = run_recorder_of(options, controllers, tuple(transports), log)
+        self._recording = run_recorder_of(options, controllers, tuple(transports), log, self._sharding)
         caches = {
             name: cache_of(options, transport, name, self._share, self._taps(name))
             for name, transport in transports.items()
@@ -95,7 +95,15 @@ class Assembly:
             transport = transports[members[0].name]
             held = self._held, self._leading
             self.replica = replica_of(
-                options, self._sharding, controllers, members[0], transport, held, self._certainty, metrics
+                options,
+                self._sharding,
+                controllers,
+                members[0],
+                transport,
+                held,
+                self._certainty,
+                metrics,
+                None if self._recording is None else self._recording.buckets,
             )
 
     def close(self) -> None:
@@ -241,6 +249,7 @@ def run_recorder_of(
     controllers: Sequence[Controller[Any]],
     clusters: Sequence[str],
     log: structlog.stdlib.BoundLogger,
+    sharding: Sharding | None = None,
 ) -> "RunRecorder | None":
     """What records the runs of a manager; its module is loaded only where there is a recording."""
     if not options["record"]:
@@ -264,7 +273,23 @@ def run_recorder_of(
         "timeout": limits,
         "undeclared": "refuse" if refuses_undeclared(options) else "warn",
     }
+    if sharding is not None:
+        needed["sharding"] = _shares(sharding, controllers)
     return open_recorder(options["record"], options["record_mb"], options["clock"], controllers, needed, log)
+
+
+def _shares(sharding: Sharding, controllers: Sequence[Controller[Any]]) -> Mapping[str, Any]:
+    """What replay needs to know of a ring, and whose recording it is."""
+    from reconcile.recording.recorded_events import resource_text
+    from reconcile.sharding.shared_kinds import shared_kinds
+
+    shared = {resource_text(resource): how.value for resource, how in shared_kinds(controllers).items()}
+    return {
+        "ring": sharding.place,
+        "identity": sharding.identity,
+        "buckets": sharding.buckets,
+        "shared": shared,
+    }
 
 
 def sharding_of(options: ManagerOptions) -> Sharding | None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import PurePath
 from typing import Final, Generic, TypeVar
 
 import anyio
@@ -213,11 +214,12 @@ def divided(options: ManagerOptions) -> ManagerOptions:
         "canary": 0.0,
         "client_qps": options["client_qps"] / loops,
         "client_burst": max(1, options["client_burst"] // loops),
+        "record_mb": max(1.0, options["record_mb"] / loops),
     }
 
 
 def options_of(options: ManagerOptions, number: int) -> ManagerOptions:
-    """The options of a loop beside the first: an identity and pages of its own, and no webhooks."""
+    """The options of a loop beside the first: an identity, pages and a recording of its own, no webhooks."""
     ring = options["sharding"]
     assert ring is not None
     return {
@@ -225,10 +227,17 @@ def options_of(options: ManagerOptions, number: int) -> ManagerOptions:
         "loops": 1,
         "sharding": evolve(ring, identity=f"{ring.identity}-{number}"),
         "serve": _served(options["serve"], number),
+        "record": _recorded(options["record"], number),
         "webhooks": "",
         "liveness": {},
         "readiness": {},
     }
+
+
+def _recorded(path: str, number: int) -> str:
+    """A file beside that of the first loop: `sites-2.rec` beside `sites.rec`."""
+    whole = PurePath(path)
+    return path and str(whole.with_name(f"{whole.stem}-{number}{whole.suffix}"))
 
 
 def _served(text: str, number: int) -> str:

@@ -33,10 +33,6 @@ def check_options(options: ManagerOptions, controllers: Collection[Controller[An
 
 
 def _check_sharding(options: ManagerOptions) -> None:
-    if options["sharding"] is not None and options["record"]:
-        raise ConfigurationError(
-            "record and sharding exclude each other: what a replica gains and hands over is not recorded"
-        )
     if options["sharding"] is None:
         if options["canary"]:
             raise ConfigurationError("canary= is a share of the objects of a ring: give sharding= too")

@@ -217,7 +217,7 @@ class ManagerOptions(TypedDict, total=False):
         str,
         "",
         values.path,
-        "Record to this file what comes in and what is decided, for `reconcile replay`; empty: do not.",
+        "Record to this file, each replica to its own, what comes in and what is decided; empty: do not.",
     ]
     record_mb: Annotated[
         float,

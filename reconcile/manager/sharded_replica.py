@@ -13,6 +13,7 @@ from reconcile.client.certainty import Certainty, LeaseTerms
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.controller.held_buckets import HeldBuckets
+from reconcile.controller.run_observer import BucketObserver
 from reconcile.manager.managed_clusters import ManagedCluster
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions, followed_namespaces, lease_terms
 from reconcile.manager.server_readiness import until_ready
@@ -162,13 +163,14 @@ def replica_of(
     held: tuple[HeldBuckets, HeldBuckets],
     certainty: Certainty,
     metrics: HandOverMetrics | None = None,
+    observer: BucketObserver | None = None,
 ) -> ShardedReplica:
     """The replica of a manager; `held` are its buckets of objects, and the one of the leader."""
     reach, clock = cluster.cache.reach, options["clock"]
     # Not paced: a member keeps its own pace, also after an outage, or its Lease would run out.
     direct = ReachTransport(transport, reach, paced=False)
     client = Client(direct, field_manager=options["name"], clock=clock)
-    work = ShardedWork(sharding, cluster, shared_kinds(controllers), *held)
+    work = ShardedWork(sharding, cluster, shared_kinds(controllers), *held, observer=observer)
     owners = {(one.resource.group, one.resource.kind) for one in controllers if one.sharded}
     labels = ChildLabels(cluster.client, work.held.buckets, owners, followed_namespaces(options))
     terms = lease_terms(options)

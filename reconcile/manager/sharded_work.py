@@ -11,6 +11,7 @@ from informers import ApiError, APIResource, Informer, get_logger
 from informers.informer_share import Share
 from reconcile.client.own_writes import CacheBehind
 from reconcile.controller.held_buckets import HeldBuckets
+from reconcile.controller.run_observer import BucketObserver
 from reconcile.controller.runner import Runner
 from reconcile.manager.managed_clusters import ManagedCluster
 from reconcile.sharding.options import Sharding
@@ -32,7 +33,7 @@ class ShardedWork:
     """Directed by a member of the ring (see `BucketWork`). `shared` are the resources that replicas share.
 
     `held` are the buckets of objects; `leading` has the one bucket of the controllers that need all objects.
-    `served`: the server selects by shard.
+    `served`: the server selects by shard. `observer` gets each change.
     """
 
     sharding: Sharding
@@ -41,6 +42,7 @@ class ShardedWork:
     held: HeldBuckets
     leading: HeldBuckets
     served: bool = False
+    observer: BucketObserver | None = None
     labelled: anyio.Event = field(factory=anyio.Event)
     """Set when all children carry the label of their bucket: before, they cannot be found by it."""
     _followed: frozenset[int] = field(default=frozenset(), init=False)
@@ -68,6 +70,8 @@ class ShardedWork:
     async def _follow(self, informer: Informer, buckets: Collection[int], gained: Collection[int]) -> None:
         share, resource = self.share(informer.resource, buckets), informer.resource
         assert share is not None
+        if self.observer is not None:
+            self.observer.followed(resource, buckets)
         read = await informer.set_share(share, self.share(resource, gained) if gained else None)
         self._read |= {(resource, bucket): read for bucket in gained}
 
@@ -108,14 +112,18 @@ class ShardedWork:
                 await anyio.sleep(RETRY_SECONDS)
 
     def hold(self, epochs: Mapping[int, int]) -> None:
+        clean = self._unclean.isdisjoint(epochs)
+        if self.observer is not None:
+            self.observer.held(epochs, clean)
         for bucket, epoch in epochs.items():
             (self.leading if bucket == self.sharding.leading else self.held).hold(bucket, epoch)
-        clean = self._unclean.isdisjoint(epochs)
         self._unclean.difference_update(epochs)
         for runner in self.cluster.runners:
             runner.gain(self._of(runner, epochs), clean=clean)
 
     def close(self, buckets: Collection[int]) -> Sequence[Collection[int]]:
+        if self.observer is not None:
+            self.observer.closed(buckets)
         self.held.close(buckets)
         self.leading.close(buckets)
         busy = {bucket for runner in self.cluster.runners for bucket in runner.at_work_in(buckets)}
@@ -139,6 +147,8 @@ class ShardedWork:
                 return
 
     def drop(self, buckets: Collection[int]) -> None:
+        if self.observer is not None:
+            self.observer.dropped(buckets)
         for runner in self.cluster.runners:
             runner.cancel_runs(self._of(runner, buckets))
         self.held.drop(buckets)

@@ -103,7 +103,9 @@ def changed(event: Changed, masks: SecretMasks) -> Changed:
     event.objects = [masks.exposed(masks.body(place, "", body)) for body in event.objects]
     if masks.is_sensitive(place):
         for body in event.objects:
-            (masks.drop if event.op == "remove" else masks.keep)(event.cluster, place, body)
+            (masks.drop if event.op in ("remove", "leave") else masks.keep)(event.cluster, place, body)
+        if event.op == "lose":
+            masks.forget(event.cluster, place, event.namespace, event.name)
     return event
 
 

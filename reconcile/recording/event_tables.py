@@ -19,6 +19,7 @@ from reconcile.recording.body_edits import BodyColumns, BodyReader, BodyWriter, 
 from reconcile.recording.recorded_events import (
     Answered,
     Began,
+    Buckets,
     Changed,
     Ended,
     Noted,
@@ -84,7 +85,7 @@ _uid = msgspec.json.Decoder(_Named)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_ReadTables)
 _KINDS: dict[int, type[TimedEvent]] = dict(
-    enumerate((Began, Sent, Answered, Changed, Woke, Ended, Noted, Stored), start=1)
+    enumerate((Began, Sent, Answered, Changed, Woke, Ended, Noted, Stored, Buckets), start=1)
 )
 """Each by its tag."""
 _TAGS = {kind: tag for tag, kind in _KINDS.items()}
@@ -107,7 +108,7 @@ _WRITTEN: dict[type[msgspec.Struct], dict[int, Any]] = {
     Stored: {_STORED: list[tuple[bytes, bytes]]},
 }
 """What is written in place of members, by their places."""
-_Tag = Literal[1, 2, 3, 4, 5, 6, 7, 8]
+_Tag = Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]
 _NO_TABLE = msgspec.Raw(b"\x90")
 
 

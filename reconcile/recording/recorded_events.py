@@ -6,15 +6,17 @@ a resource as `resource_text` writes it.
 """
 
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from informers import APIResource
 from reconcile.runs.run_request import CauseVerb
 
-FORMAT = 2
-"""The version of the format. A reader refuses others."""
+FORMAT = 3
+"""The version of the format that is written."""
+READABLE = (2, 3)
+"""The versions that can be read: version 2 has no buckets, and nothing else differs."""
 _LONGEST_RESOURCE = 1_000
 """Characters of a resource as text: a group has 253 at most, and the other parts 63 each."""
 
@@ -98,6 +100,10 @@ class Changed(_Event, tag=4):
     """A cache changes, in the part of it that follows the namespace `part`.
 
     `op` is put, remove, stage (objects), unstage (a name), reach, commit (a version), clear or drop.
+
+    Where only a share is followed, also leave (an object, in a state that is not followed), left (a name, of
+    an object that a list has and that is not followed), merge (objects that were read apart from the list)
+    and lose (a name: it is not followed any more, or a list at `version` did not have it).
     """
 
     at: int
@@ -159,7 +165,26 @@ class Stored(_Event, tag=8):
     objects: list[tuple[bytes, bytes, bytes]]
 
 
-TimedEvent: TypeAlias = Began | Sent | Answered | Changed | Woke | Ended | Noted | Stored
+BucketOp: TypeAlias = Literal["follow", "hold", "hold unclean", "close", "drop", "forget"]
+
+
+class Buckets(_Event, tag=9):
+    """What a replica has of the objects changes; a later file begins with what there is.
+
+    `op` is follow (`subject`: the resource whose cache follows these buckets and no others), hold (in these
+    `epochs`), hold unclean (what the former holder wrote last is unknown), close (no more runs begin), drop
+    (runs there are cancelled) or forget (so are those of the controller `subject`, which also forgets what it
+    remembers of the keys there).
+    """
+
+    at: int
+    op: BucketOp
+    subject: str
+    buckets: list[int]
+    epochs: list[int]
+
+
+TimedEvent: TypeAlias = Began | Sent | Answered | Changed | Woke | Ended | Noted | Stored | Buckets
 Event: TypeAlias = Header | TimedEvent
 
 

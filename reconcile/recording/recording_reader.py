@@ -9,7 +9,7 @@ import msgspec
 from attrs import frozen
 
 from reconcile.recording.event_tables import TableReader
-from reconcile.recording.recorded_events import FORMAT, Event, Header, TimedEvent
+from reconcile.recording.recorded_events import READABLE, Event, Header, TimedEvent
 from reconcile.recording.recording_file import previous_of
 from reconcile.recording.recording_frames import DamagedFrame, read_first_line, read_pieces
 
@@ -67,7 +67,7 @@ def _opened(path: Path) -> tuple[Header, Generator[Event]]:
     if not isinstance(first, Header):
         events.close()
         raise RecordingProblem(f"{path} is a recording whose first frame was cut off: {_COPY_AGAIN}")
-    if first.format != FORMAT:
+    if first.format not in READABLE:
         events.close()
         raise RecordingProblem(_other_format(path, first.format))
     if not _is_moment(first.began):
@@ -93,7 +93,7 @@ def _read(path: Path) -> Generator[Event]:
                 version, compression = read_first_line(file)
             except DamagedFrame:
                 raise RecordingProblem(f"{path} is not a recording: name the file of `record=`") from None
-            if version != FORMAT:
+            if version not in READABLE:
                 raise RecordingProblem(_other_format(path, version))
             tables, read = TableReader(), 0
             pieces = read_pieces(file, compression)
@@ -127,6 +127,6 @@ def _header_of(piece: bytes) -> Header:
 
 def _other_format(path: Path, version: int) -> str:
     return (
-        f"{path} has format {version}, and this version reads format {FORMAT}: "
+        f"{path} has format {version}, and this version reads formats {' and '.join(map(str, READABLE))}: "
         "use the version of reconcile-runtime that made it"
     )

@@ -7,7 +7,7 @@ requests that a run makes are recorded, in its own task or in one that it has st
 import asyncio
 import datetime
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar, Token
 from functools import partial
@@ -21,20 +21,21 @@ from informers.reflector_state import (
     Clear,
     Commit,
     DropStage,
-    Output,
     Put,
     Reach,
     Remove,
     StageObjects,
     UnstageObject,
 )
+from informers.store_effects import Drop, Effect, Leave, Merge, StageLeft
 from informers.transport import HttpRequest, PassingTransport, StreamingResponse
 from reconcile.client import redaction
 from reconcile.client.client import Client
 from reconcile.controller.blocking import Ask, Blocking
 from reconcile.controller.run_result import RunResult
 from reconcile.recording import event_masks
-from reconcile.recording.recorded_events import Changed, Ended, Noted, Woke, resource_text
+from reconcile.recording.bucket_recorder import BucketRecorder
+from reconcile.recording.recorded_events import Buckets, Changed, Ended, Noted, Woke, resource_text
 from reconcile.recording.recording_file import Masked, RecordingFile
 from reconcile.runs.run_request import Cause, Request
 
@@ -49,7 +50,7 @@ _SMALL = 100
 _CHANCE = 40
 """The same for a time, a random number or a UUID."""
 _KEPT_HEADERS = ("retry-after",)
-_STAGING = (StageObjects, UnstageObject)
+_STAGING = (StageObjects, StageLeft, UnstageObject)
 _STAGED = (Commit, DropStage, Clear)
 
 _here: ContextVar["_Run | None"] = ContextVar("recorded_run", default=None)
@@ -63,13 +64,16 @@ class RunRecorder:
     _began: float = field(init=False)
     _time: Callable[[], float] = field(init=False)
     changes: int = field(default=0, init=False)
-    """How many changes of caches were recorded."""
+    """How many changes of caches, and of buckets, were recorded."""
+    buckets: BucketRecorder = field(init=False)
+    """Where replicas share the objects, what this one has of them."""
     _runs: int = field(default=0, init=False)
     _caches: list["_Tap"] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._time = asyncio.get_running_loop().time
         self._began = self._time()
+        self.buckets = BucketRecorder(lambda: self.at, self._note_buckets)
 
     @property
     def at(self) -> int:
@@ -132,11 +136,26 @@ class RunRecorder:
     def rotate(self) -> None:
         """Begin the next file, if it is time, and if no cache is in the middle of a list."""
         if self.file.rotating and not any(tap.staged_parts for tap in self._caches):
-            self.file.rotate(lambda: [event for tap in self._caches for event in tap.stored()])
+            self.file.rotate(self._stored)
+
+    def _stored(self) -> Iterator[Masked]:
+        """What there is, as events for the beginning of a file; a cache has what is followed of it."""
+        yield from (_as_it_is(event) for event in self.buckets.stored())
+        for tap in self._caches:
+            yield from tap.stored()
+
+    def _note_buckets(self, event: Buckets) -> None:
+        self.changes += 1
+        self.file.add(_as_it_is(event), _SMALL + 4 * len(event.buckets))
 
     def next_run(self) -> int:
         self._runs += 1
         return self._runs
+
+
+def _as_it_is(event: Buckets) -> Masked:
+    """An event in which nothing can be secret."""
+    return lambda masks: event
 
 
 # --- runs -------------------------------------------------------------------------------------------------
@@ -204,6 +223,9 @@ class _Observer:
         recorder.file.add(partial(event_masks.began, *place, attempt, epoch, tuple(causes)), size)
         run.enter()
         return run
+
+    def forgotten(self, buckets: Collection[int]) -> None:
+        self.recorder.buckets.forgotten(self.controller, buckets)
 
 
 # --- requests ---------------------------------------------------------------------------------------------
@@ -370,30 +392,52 @@ class _Tap:
             self._read.clear()  # nothing came of most: what still does is recorded as it is stored
         self._read[id(snapshot)] = snapshot, raw
 
-    def applied(self, part: str, output: Output) -> None:
+    def applied(self, part: str, effect: Effect) -> None:
         recorder = self.recorder
         if recorder.file.ended:
             self._read.clear()
             return
         recorder.rotate()
         recorder.changes += 1
-        if isinstance(output, _STAGING):
+        if isinstance(effect, _STAGING):
             self.staged_parts.add(part)
-        elif isinstance(output, _STAGED):
+        elif isinstance(effect, _STAGED):
             self.staged_parts.discard(part)
+        if isinstance(effect, StageLeft):
+            for snapshot in effect.snapshots:
+                self._left(part, snapshot)
+            return
         event = Changed(recorder.at, self.cluster, self.resource, part, "")
-        if isinstance(output, (Put, Remove)):
-            event.op = "put" if isinstance(output, Put) else "remove"
-            event.objects = [self._raw_of(output.snapshot)]
+        if isinstance(effect, (Put, Remove)):
+            event.op = "put" if isinstance(effect, Put) else "remove"
+            event.objects = [self._raw_of(effect.snapshot)]
         else:
-            self._note(event, output)
-        size = _SMALL + sum(map(len, event.objects))
-        recorder.file.add(partial(event_masks.changed, event), size)
+            self._note(event, effect)
+        self._add(event)
 
-    def _note(self, event: Changed, output: Output) -> None:
-        match output:
+    def _add(self, event: Changed) -> None:
+        size = _SMALL + sum(map(len, event.objects))
+        self.recorder.file.add(partial(event_masks.changed, event), size)
+
+    def _left(self, part: str, snapshot: Snapshot) -> None:
+        """An object that is not followed comes with a list: that of one which was is recorded."""
+        self._read.pop(id(snapshot), None)
+        if self.informer.store.get(snapshot.key) is not None:
+            event = Changed(self.recorder.at, self.cluster, self.resource, part, "left")
+            event.namespace, event.name = snapshot.key
+            self._add(event)
+
+    def _note(self, event: Changed, effect: Effect) -> None:
+        match effect:
             case StageObjects(snapshots):
                 event.op, event.objects = "stage", [self._raw_of(snapshot) for snapshot in snapshots]
+            case Leave(snapshot):
+                self._note_leaving(event, snapshot)
+            case Merge(snapshots):
+                event.op, event.objects = "merge", [*self._news_among(snapshots)]
+            case Drop(key, missing_at):
+                event.op, event.version = "lose", missing_at or 0
+                event.namespace, event.name = key
             case Reach(version):
                 event.op, event.version = "reach", version
             case Commit(version):
@@ -405,6 +449,20 @@ class _Tap:
             case DropStage():
                 event.op = "drop"
                 self._read.clear()
+
+    def _note_leaving(self, event: Changed, snapshot: Snapshot) -> None:
+        raw = self._raw_of(snapshot)
+        if self.informer.store.get(snapshot.key) is None:
+            # One of another replica, from a server that does not select by shard: only the version is news.
+            event.op, event.version = "reach", snapshot.version
+        else:
+            event.op, event.objects = "leave", [raw]
+
+    def _news_among(self, snapshots: Sequence[Snapshot]) -> Iterator[bytes]:
+        for snapshot in snapshots:
+            raw, held = self._raw_of(snapshot), self.informer.store.get(snapshot.key)
+            if held is None or not held.same_as(snapshot):
+                yield raw
 
     def _raw_of(self, snapshot: Snapshot) -> bytes:
         known = self._read.pop(id(snapshot), None)

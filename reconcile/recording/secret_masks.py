@@ -198,7 +198,11 @@ class SecretMasks:
     def drop(self, cluster: str, place: Place, body: bytes) -> None:
         """Keep an object no more."""
         metadata = _metadata.decode(body).metadata
-        self._kept.pop((cluster, place, metadata.namespace, metadata.name), None)
+        self.forget(cluster, place, metadata.namespace, metadata.name)
+
+    def forget(self, cluster: str, place: Place, namespace: str, name: str) -> None:
+        """The same, by its name."""
+        self._kept.pop((cluster, place, namespace, name), None)
 
     def kept(self, cluster: str, place: Place, namespace: str, name: str, version: int) -> bytes | None:
         """The masked object that was kept, if that is the state of it."""

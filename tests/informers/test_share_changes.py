@@ -1,7 +1,7 @@
 """A law: whatever share an informer follows, and whatever goes wrong, its store ends equal to it."""
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import anyio
 import pytest
@@ -9,8 +9,12 @@ from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import Delta, Informer, Key, Reachability, Snapshot
+from informers import Delta, Informer, Key, Reachability, Snapshot, Store, get_logger
+from informers.handlers import Handlers
 from informers.informer_share import Share
+from informers.reflector_state import StageObjects, UnstageObject
+from informers.sink import Sink
+from informers.store_effects import Drop, Effect, Merge, StageLeft
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
@@ -55,6 +59,53 @@ class Witness:
     def expect(self, holds: bool, problem: str) -> None:
         if not holds:
             self.problems.append(problem)
+
+
+@define(eq=False)
+class Copy:
+    """Carries out all effects in another store, which follows no share, and begins anew now and then.
+
+    Each effect comes before the change, so the stores are equal then.
+    """
+
+    informer: Informer
+    chance: random.Random
+    store: Store = field(factory=Store)
+    begun: int = 0
+    _sink: Sink = field(init=False)
+    _staging: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self._begin(Store())
+
+    def _begin(self, store: Store) -> None:
+        self.store = store
+        self._sink = Sink("", store, Handlers(get_logger("copy")), lambda _: True, lambda: None, lambda: None)
+
+    def read(self, raw: bytes, snapshot: Snapshot) -> None:
+        """Nothing to note."""
+
+    def applied(self, part: str, effect: Effect) -> None:
+        self.check()
+        if not self._staging and self.chance.random() < 0.05:
+            # As a file of a recording begins.
+            self.begun += 1
+            self._begin(Store())
+            self.store.replace(self.informer.store.held(), self.informer.store.version)
+        if not isinstance(effect, Merge | Drop):
+            self._staging = isinstance(effect, StageObjects | StageLeft | UnstageObject)
+        self._sink.apply(effect)
+
+    def check(self) -> None:
+        original = self.informer.store
+        assert {one.key: one for one in self.store} == {one.key: one for one in original}
+        assert self.store.version == original.version
+
+    async def look(self) -> None:
+        """Nothing to note."""
+
+    async def wait(self, wait: Callable[[], Awaitable[None]]) -> None:
+        await wait()
 
 
 @define(eq=False)
@@ -156,7 +207,8 @@ def test_whatever_happens_the_store_ends_equal_to_the_share_and_nothing_comes_ba
             clock=clock,
             reach=reach,
         )
-        witness = Witness(relabels)
+        witness, copy = Witness(relabels), Copy(informer, chance)
+        informer.tapped_by(copy)
         informer.add_handler(witness)
         play = Play(
             Client(direct, clock=clock),
@@ -189,6 +241,7 @@ def test_whatever_happens_the_store_ends_equal_to_the_share_and_nothing_comes_ba
         assert {held.key: held.version for held in informer.store} == truth
         assert {held.key: held.version for held in witness.held.values()} == truth
         assert not witness.problems
+        copy.check()
         assert len(transport.requests) < 400
 
     with pytest.MonkeyPatch.context() as patch:

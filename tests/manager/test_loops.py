@@ -22,8 +22,10 @@ from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.kinds import ConfigMap, Lease, Secret
 from reconcile.manager.interpreter import has_gil
 from reconcile.manager.option_list import ConfigurationError
+from reconcile.recording import read_recording
 from reconcile.sharding import Sharding
 from reconcile.testing import FakeClient
+from reconcile.testing.recorded_runs import replay_recording
 
 RING = Sharding("copies", buckets=16)
 NAMES = [f"map-{number}" for number in range(24)]
@@ -116,6 +118,28 @@ async def test_each_loop_has_pages_and_the_first_tells_whether_all_have_started(
             for page in ("healthz", "readyz"):
                 async with session.get(f"http://{manager.address}/{page}/loops") as answer:
                     assert answer.status == 200
+
+
+def test_each_loop_records_its_part_to_a_file_of_its_own(place: Path, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with served(place) as client:
+            await create_all(client)
+            copies = Copies()
+            async with copies.manager(record=tmp_path / "copies.rec"):
+                await until(
+                    lambda: len(copies.threads) == len(NAMES) and len(set(copies.threads.values())) == 3
+                )
+
+    anyio.run(work)
+    identities, runs = [], 0
+    for name in ("copies.rec", "copies-2.rec", "copies-3.rec"):
+        recording = read_recording(tmp_path / name)
+        identities.append(recording.header.options["sharding"]["identity"])
+        report = replay_recording(recording, [Copies().controller])
+        assert report.identical, "\n".join(report.lines())
+        runs += report.runs
+    assert identities == [identities[0], f"{identities[0]}-2", f"{identities[0]}-3"]
+    assert runs >= len(NAMES)
 
 
 async def test_a_paused_controller_is_paused_in_all_loops(place: Path) -> None:

@@ -36,6 +36,8 @@ from reconcile.testing.recorded_runs import replay_recording, run_traces
 from reconcile.testing.recorded_runs.incident_cut import cut
 from tests.recording.recorded_sites import Site, recorded, site, sites
 
+OF_FORMAT_2 = Path(__file__).parent / "recorded" / "sites-of-format-2.rec"
+
 
 def events_of(path: Path) -> list[TimedEvent]:
     return list(read_recording(path).events())
@@ -267,12 +269,21 @@ def test_a_frame_that_would_fill_the_memory_is_refused(
 
 
 def test_other_formats_and_compressions_are_named(tmp_path: Path) -> None:
-    (tmp_path / "new").write_bytes(MAGIC + b"3 zstd\n")
-    with pytest.raises(RecordingProblem, match="has format 3, and this version reads format 2"):
+    (tmp_path / "new").write_bytes(MAGIC + b"4 zstd\n")
+    with pytest.raises(RecordingProblem, match="has format 4, and this version reads formats 2 and 3"):
         read_recording(tmp_path / "new")
     (tmp_path / "odd").write_bytes(MAGIC + b"2 lzma\n")
     with pytest.raises(RecordingProblem, match="compressed by 'lzma'"):
         read_recording(tmp_path / "odd")
+
+
+def test_a_recording_of_the_format_before_is_still_replayed() -> None:
+    """It was made by `test_the_same_code_decides_the_same_in_every_run` before replicas were recorded."""
+    recording = read_recording(OF_FORMAT_2)
+    assert recording.header.format == 2
+    report = replay_recording(recording, [sites()])
+    assert report.identical, "\n".join(report.lines())
+    assert report.runs > 8
 
 
 def test_a_damaged_frame_is_named_and_not_skipped(tmp_path: Path) -> None:

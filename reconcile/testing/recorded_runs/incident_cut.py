@@ -96,9 +96,12 @@ class _Cut:
     def _change(self, event: Changed) -> None:
         part = event.resource, event.part
         objects = [_object(body) for body in event.objects]
-        if event.op == "put":
+        if event.op in ("put", "merge"):
             for obj in objects:
                 self._set(event.at, event.resource, obj)
+        elif event.op in ("leave", "left", "lose"):
+            for place in [_place(event.resource, obj) for obj in objects] or [_named(event)]:
+                self._leave(event, place)
         elif event.op == "remove":
             for obj in objects:
                 self._remove(event.at, _place(event.resource, obj))
@@ -127,6 +130,13 @@ class _Cut:
         before = self._now.pop(place, None)
         if self._then is not None and before is not None:
             self._changes.append(_Foreign(at, resource_of(place[0]), before, None))
+
+    def _leave(self, event: Changed, place: _Place) -> None:
+        """Another replica has the object from now on, unless a list did not have it."""
+        if event.op == "lose" and event.version:
+            self._remove(event.at, place)
+        else:
+            self._now.pop(place, None)
 
     def _answer(self, sent: Sent, answered: Answered) -> None:
         if sent.method != "GET" and 200 <= answered.status < 300:
@@ -252,6 +262,10 @@ def _object(body: bytes) -> dict[str, Any]:
 def _place(resource: str, obj: Mapping[str, Any]) -> _Place:
     metadata = obj.get("metadata") or {}
     return resource, str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _named(event: Changed) -> _Place:
+    return event.resource, event.namespace, event.name
 
 
 def _path(resource: APIResource, obj: Mapping[str, Any]) -> str:

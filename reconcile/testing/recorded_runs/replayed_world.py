@@ -28,10 +28,10 @@ from informers import (
     TransportError,
     Unreachable,
 )
-from informers.reflector_state import Output
+from informers.store_effects import Effect
 from informers.transport import HttpRequest, StreamingResponse
 from reconcile.client.diff import merged
-from reconcile.client.guarded_writes import NotLeading
+from reconcile.client.guarded_writes import BucketNotHeld, NotLeading
 from reconcile.controller.blocking import Ask, InStep
 from reconcile.recording.event_masks import place_in
 from reconcile.recording.recorded_events import Answered
@@ -185,7 +185,7 @@ class ReplayTap:
     def read(self, raw: bytes, snapshot: Snapshot) -> None:
         """Nothing to note."""
 
-    def applied(self, part: str, output: Output) -> None:
+    def applied(self, part: str, effect: Effect) -> None:
         """Nothing to note."""
 
     async def look(self) -> None:
@@ -318,7 +318,7 @@ def _error(answered: Answered, request: HttpRequest) -> BaseException:
     for kind in (Unreachable, OutcomeUnknown):
         if answered.error == kind.__name__:
             return kind(answered.message.removeprefix(f"{request}: "), str(request))
-    for plain in (NotLeading, MalformedAnswer):
+    for plain in (BucketNotHeld, NotLeading, MalformedAnswer):
         if answered.error == plain.__name__:
             return plain(answered.message)
     # The class cannot be made again: one of its name, which the same code treats as any other error.

@@ -21,13 +21,13 @@ from informers.reflector_state import (
     Clear,
     Commit,
     DropStage,
-    Output,
     Put,
     Reach,
     Remove,
     StageObjects,
     UnstageObject,
 )
+from informers.store_effects import Drop, Effect, Leave, Merge, StageLeft
 from reconcile.client.client import Client
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
 from reconcile.controller.event_recorder import Recorder
@@ -39,6 +39,7 @@ from reconcile.models import Object, kind_of
 from reconcile.recording.recorded_events import (
     Answered,
     Began,
+    Buckets,
     Changed,
     Ended,
     Header,
@@ -51,6 +52,7 @@ from reconcile.recording.recording_reader import Recording, RecordingProblem
 from reconcile.runs.run_request import Cause, Request
 from reconcile.storms import Echoes
 from reconcile.testing.recorded_runs.replay_report import ReplayReport
+from reconcile.testing.recorded_runs.replayed_buckets import ReplayedBuckets
 from reconcile.testing.recorded_runs.replayed_world import (
     ReplayBlocking,
     ReplayClock,
@@ -143,6 +145,7 @@ class _Replay:
     _caches: dict[str, Cache] = field(factory=dict, init=False)
     _clients: dict[str, Client] = field(factory=dict, init=False)
     _executors: dict[tuple[str, str], RunExecutor[Any]] = field(factory=dict, init=False)
+    _buckets: ReplayedBuckets | None = field(default=None, init=False)
     _active: dict[int, _Active] = field(factory=dict, init=False)
     _fed: bool = field(default=False, init=False)
     """Whether a cache has got anything: what a later file begins with is known then."""
@@ -154,6 +157,7 @@ class _Replay:
             return began + datetime.timedelta(seconds=asyncio.get_running_loop().time())
 
         clock = ReplayClock(wall)
+        buckets = self._buckets = ReplayedBuckets.of(options, clock)
         kept = {kind_of(kind).resource: one for kind, one in self.informers.items() if kind is not Object}
         for cluster in _texts(options.get("clusters")) or [""]:
             transport = ReplayTransport(cluster)
@@ -162,6 +166,7 @@ class _Replay:
                 namespaces=_texts(options.get("namespaces")),
                 defaults=self.informers.get(Object),
                 options=kept,
+                shares=None if buckets is None else buckets.share,
                 taps=lambda informer: ReplayTap(),
                 clock=clock,
             )
@@ -191,11 +196,15 @@ class _Replay:
             debug=bool(options.get("debug")),
             undeclared="refuse" if options.get("undeclared") == "refuse" else "warn",
             selection=takeover_selection(str(options.get("selector") or ""), self.controllers),
+            held=None if self._buckets is None else self._buckets.of_controller(controller),
             epoch_of=_epoch,
         )
         # The recorded causes say already which changes were echoes.
         executor.echoes = Echoes(())
-        Runner(executor, self._caches[cluster].reach, cluster=cluster).connect(self._caches[cluster])
+        runner = Runner(executor, self._caches[cluster].reach, cluster=cluster)
+        runner.connect(self._caches[cluster])
+        if self._buckets is not None:
+            self._buckets.admit(executor, runner)
         return executor
 
     # --- events -----------------------------------------------------------------------------------
@@ -209,6 +218,9 @@ class _Replay:
                     await self._change(event)
                 case Stored() if not self._fed:
                     await self._fill(event)
+                case Buckets() if self._buckets is not None:
+                    self._buckets.change(event, partial(self._informer, ""))
+                    await anyio.sleep(_MOMENT)
                 case Began():
                     await self._begin(event, traces, group)
                 case Answered() if (active := self._active.get(event.run)) is not None:
@@ -220,7 +232,7 @@ class _Replay:
                 case Ended():
                     traces.done_with(event.run)
                     await self._end(event)
-            if not isinstance(event, Stored):
+            if not isinstance(event, Stored | Buckets):
                 self._fed = True
         self.report.cut_off += len(self._active)
         for active in self._active.values():
@@ -235,9 +247,9 @@ class _Replay:
         if informer is None:
             self.report.not_followed.add(event.resource)
             return
-        output = _output_of(event, informer)
-        if output is not None:
-            await informer.carry_out(event.part, output)
+        effect = _effect_of(event, informer)
+        if effect is not None:
+            await informer.carry_out(event.part, effect)
         if any(active.run.waits_by_itself for active in self._active.values()):
             await self._wake()
 
@@ -291,6 +303,8 @@ class _Replay:
             return
         if event.result == "cancelled":
             active.scope.cancel()
+        elif self._buckets is not None:
+            self._buckets.strike(active.executor, active.request)
         if not active.over.is_set():
             await self._finish(active)
         if active.failure is not None:
@@ -328,7 +342,7 @@ def _epoch() -> int:
     return 0 if run is None else run.trace.began.epoch
 
 
-def _output_of(event: Changed, informer: Informer) -> Output | None:
+def _effect_of(event: Changed, informer: Informer) -> Effect | None:
     read = [one for body in event.objects if (one := _read(informer, body)) is not None]
     match event.op:
         case "put" if read:
@@ -339,6 +353,15 @@ def _output_of(event: Changed, informer: Informer) -> Output | None:
             return StageObjects(read)
         case "unstage":
             return UnstageObject(Key(event.namespace, event.name))
+        case "leave" if read:
+            return Leave(read[0])
+        case "left":
+            held = informer.store.get(Key(event.namespace, event.name))
+            return None if held is None else StageLeft([held])
+        case "merge":
+            return Merge(read)
+        case "lose":
+            return Drop(Key(event.namespace, event.name), event.version or None)
         case "reach":
             return Reach(event.version)
         case "commit":
