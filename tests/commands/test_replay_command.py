@@ -140,7 +140,7 @@ BAD_FILES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "damaged": (lambda body: body[:-9] + b"damaged" + body[-2:], "the checksum of a frame is wrong"),
     "of another version": (
-        lambda body: body.replace(b" 2 ", b" 1 ", 1),
+        lambda body: body.replace(b" 3 ", b" 1 ", 1),
         "has format 1, and this version reads",
     ),
 }

@@ -128,7 +128,7 @@ def test_tables_in_which_anything_else_stands_are_read_or_refused(places: list[i
         (lambda tables: tables[2][7][0].extend([1, 1]), "a column of 3 values"),
         (lambda tables: tables[2][7][0].clear(), "a column that is not as long as its table"),
         (lambda tables: tables[2].__setitem__(7, 5), "a column that is not a list"),
-        (lambda tables: tables[2].__setitem__(9, []), "9"),
+        (lambda tables: tables[2].__setitem__(99, []), "99"),
         (lambda tables: tables[3].pop(), "a table of 9 columns for RecordedCause"),
         (lambda tables: tables[2][2][2].__setitem__(0, "no number"), "Expected `int`, got `str`"),
         (lambda tables: tables[4].clear(), "a body is missing"),
