@@ -322,6 +322,8 @@ class TableReader:
         event = msgspec.convert([tag, *row], kind)
         if isinstance(event, Changed | Stored):
             resource_of(event.resource)
+        elif isinstance(event, Buckets) and event.op == "follow":
+            resource_of(event.subject)
         return event
 
     def _cause(self, row: list[Any]) -> RecordedCause:

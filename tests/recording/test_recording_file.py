@@ -22,6 +22,7 @@ from reconcile.recording.recorded_events import (
     FORMAT,
     Answered,
     Began,
+    Buckets,
     Changed,
     Ended,
     Header,
@@ -292,6 +293,34 @@ def test_a_damaged_frame_is_named_and_not_skipped(tmp_path: Path) -> None:
     body[-1] ^= 1
     path.write_bytes(body)
     with pytest.raises(RecordingProblem, match="the checksum of a frame is wrong"):
+        events_of(path)
+
+
+def test_hostile_buckets_are_replayed_as_far_as_they_make_sense(tmp_path: Path) -> None:
+    ring = {
+        "buckets": 16,
+        "shared": {"example.com/v1/Site/sites": "uid", "/v1/ConfigMap/configmaps": "label"},
+    }
+    events = [
+        Buckets(1, "follow", "example.com/v1/Site/sites", [-1, 3, 1 << 60], []),
+        Buckets(2, "follow", "example.com/v1/Unknown/unknowns", [1], []),
+        Buckets(3, "hold", "", [1, -7, 1 << 60, 16], [5]),
+        Buckets(4, "close", "", [2, -9], []),
+        Began(5, 1, "", "site", "default", "web", 0, 0, []),
+        Buckets(6, "drop", "", [1, 99, -1], []),
+        Buckets(7, "forget", "nobody", [1], []),
+        Buckets(8, "forget", "site", [1, -1], []),
+        Ended(9, 1, "eeeeeeee", "success", False, None, None, "", "", []),
+    ]
+    path = written(tmp_path / "rec", *pieces_of(header(options={"sharding": ring}), events))
+    report = replay_recording(read_recording(path), [sites()])
+    assert (report.runs, report.cut_off) == (1, 0)
+    for options in ({"buckets": 15}, {"buckets": [1]}, {**ring, "shared": {"x": 5}}):
+        path = written(tmp_path / "rec", *pieces_of(header(options={"sharding": options}), events))
+        with pytest.raises(RecordingProblem, match="the header of the recording cannot be used"):
+            replay_recording(read_recording(path), [sites()])
+    path = written(tmp_path / "rec", *pieces_of(header(), [Buckets(1, "follow", "what", [], [])]))
+    with pytest.raises(RecordingProblem, match="names no resource"):
         events_of(path)
 
 

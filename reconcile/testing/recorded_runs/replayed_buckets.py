@@ -80,8 +80,8 @@ class ReplayedBuckets:
 
     def share(self, resource: APIResource, followed: Collection[int] = ()) -> Share | None:
         """What the cache of a resource follows of it; None: all of it. Before the ring, nothing."""
-        sharing = self.shared.get(resource)
-        return None if sharing is None else share_of(sharing, self.numbers, followed)
+        sharing, buckets = self.shared.get(resource), [bucket for bucket in followed if bucket >= 0]
+        return None if sharing is None else share_of(sharing, self.numbers, buckets)
 
     def admit(self, executor: RunExecutor[Any], runner: Runner[Any]) -> None:
         """Direct a controller, too."""
