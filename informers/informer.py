@@ -13,6 +13,7 @@ from attrs import define
 
 from informers.api_errors import NotFound
 from informers.applied import Appliers
+from informers.background_compression import BackgroundCompression
 from informers.broadcast import Broadcast
 from informers.clock import Clock, SystemClock
 from informers.collection import Collection
@@ -95,6 +96,7 @@ class Informer:
         self.on_listed: list[Callable[[], None]] = []
         """Called when a list replaces the content: what came and went before it left no change."""
         self._tasks: Tasks | None = None
+        self._compression = BackgroundCompression(self.store, lambda: self.synced)
         self._last_event: datetime.datetime | None = None
         self._skipped = 0
         self.tapped = False
@@ -159,6 +161,7 @@ class Informer:
             backlog=self._handlers.backlog,
             skipped=self._skipped,
             bookmarked=bool(reflectors) and all(reflector.status.bookmarked for reflector in reflectors),
+            compressing=self._compression.compressing,
         )
 
     def _state(self, reflectors: Sequence[Reflector]) -> InformerState:
@@ -271,6 +274,7 @@ class Informer:
         self._tasks = tasks
         try:
             self._handlers.start(tasks)
+            self._compression.start(tasks)
             for registration in self._handlers.registrations:
                 self._set_resync(registration)
             for part in self._parts.values():
@@ -285,6 +289,7 @@ class Informer:
             for registration in self._handlers.registrations:
                 registration.stop_resync()
             self._handlers.stop()
+            self._compression.stop()
             self._changes.notify()
 
     async def _run_part(self, part: _Part) -> None:
@@ -489,6 +494,7 @@ class Informer:
 
     def _announce(self) -> None:
         self._changes.notify()
+        self._compression.look()
         if self.on_announce is not None and (self.synced or self.error is not None):
             self.on_announce()
 

@@ -20,7 +20,8 @@ class InformerStatus:
     failure, until the server answers as it should. `lag`: seconds since the server last sent anything, a
     bookmark included; None before that and when stopped. `backlog`: changes that the slowest handler has yet
     to handle. `skipped`: states of objects that could not be read. `bookmarked`: the server sends bookmarks,
-    so it is not silent for long; of a kind without changes, the first one may take its time.
+    so it is not silent for long; of a kind without changes, the first one may take its time. `compressing`:
+    bodies are compressed, as they arrive or in the background.
     """
 
     resource: str
@@ -39,3 +40,4 @@ class InformerStatus:
     backlog: int
     skipped: int = 0
     bookmarked: bool = False
+    compressing: bool = False

@@ -3,6 +3,8 @@
 Memory is the cost of a cache, so snapshots are compact: what differs between objects is one piece of bytes,
 read on demand, which ends in the body, perhaps compressed; what many have in common is shared. Nothing in
 them can be part of a cycle, so the garbage collector need not track them.
+
+A body may be compressed later, in place, while other threads read it. So each reader takes the record once.
 """
 
 import binascii
@@ -14,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from informers.applied import Appliers
-from informers.compression import Codec
+from informers.compression import Compression
 from informers.resource import Key
 from informers.scanning import members
 from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
@@ -77,13 +79,14 @@ class SharedTraits(msgspec.Struct, frozen=True, gc=False):
     owners: tuple[SnapshotOwner, ...]
     finalizers: tuple[str, ...]
     deletion_timestamp: str | None
-    codec: Codec | None
+    compression: Compression | None
 
 
 _traits: dict[Any, SharedTraits] = {}
 
-_HEAD = struct.Struct("<IIIIIqq")
-"""A record begins with where its parts are, a hash of the annotations, and the generation.
+_HEAD = struct.Struct("<IIIIIqq?")
+"""A record begins with where its parts are, a hash of the annotations, the generation, and whether it is
+compressed.
 
 The uid follows, then the marks, and the body last. The labels are found in the body, or stand before it where
 it is compressed. A uid that is not a UUID has zeros behind it, so that it is longer than the 16 bytes of one.
@@ -94,6 +97,7 @@ _MARKS = struct.Struct("<4xII").unpack_from
 _LABELS = struct.Struct("<12xII").unpack_from
 _ANNOTATIONS = struct.Struct("<20xq").unpack_from
 _GENERATION = struct.Struct("<28xq").unpack_from
+_PACKED_AT = _HEAD.size - 1
 _UID_AT = _HEAD.size
 _UUID_END = _UID_AT + 16
 _LONGER = bytes(17)
@@ -104,6 +108,7 @@ _NO_GENERATION = -(1 << 63)
 class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One object at one version, kept as bytes and decoded on reading. Deeply immutable.
 
+    Only the form in which its store keeps the body may change (`compress`), and no reader sees that.
     Snapshots of one uid at one resourceVersion are equal.
     """
 
@@ -134,8 +139,8 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         return cls(
             metadata.name,
             int(version) if version.isdecimal() else 0,
-            _traits_of(metadata, shape.codec),
-            _record_of(metadata, marks, shape.keep(body, bytes(metadata.managed_fields))),
+            _traits_of(metadata, shape.compression),
+            _record_of(metadata, marks, shape.keep(body, bytes(metadata.managed_fields)), shape.compression),
         )
 
     @classmethod
@@ -148,23 +153,39 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         small = [f'"{name}":'.encode() + found[name] for name in _SMALL if name in found]
         metadata = _metadata.decode(b'{"metadata":{' + b",".join(small) + b"}}").metadata
         version = metadata.resource_version
-        body = raw if shape.codec is None else shape.codec.pack(raw)
         return cls(
             metadata.name,
             int(version) if version.isdecimal() else 0,
-            _traits_of(metadata, shape.codec),
-            _record_of(metadata, b"", body),
+            _traits_of(metadata, shape.compression),
+            _record_of(metadata, b"", raw, shape.compression),
         )
 
     def with_marks(self, applied: bytes) -> "Snapshot":
         """The same state with other marks."""
         record = self._record
-        body_at, uid_end, marks_end, start, end, hashed, generation = _HEAD.unpack_from(record)
+        body_at, uid_end, marks_end, start, end, *rest = _HEAD.unpack_from(record)
         more = len(applied) - (marks_end - uid_end)
         places = body_at + more, uid_end, marks_end + more, start + more, end + more
-        head = _HEAD.pack(*places, hashed, generation)
-        parts = head, record[_UID_AT:uid_end], applied, record[marks_end:]
+        parts = _HEAD.pack(*places, *rest), record[_UID_AT:uid_end], applied, record[marks_end:]
         return Snapshot(self.name, self.version, self._traits, b"".join(parts))
+
+    def compress(self) -> int:
+        """Compress the stored body in place, if it is not and its store allows it; returns the bytes saved.
+
+        In place, because indexes and handlers know a snapshot by its identity. All that it says stays as it
+        was. To be called by the store that holds it.
+        """
+        record, compression = self._record, self._traits.compression
+        if record[_PACKED_AT] or compression is None:
+            return 0
+        body_at, uid_end, marks_end, start, end, hashed, generation, _ = _HEAD.unpack_from(record)
+        labels, body = record[start:end], compression.pack(record[body_at:])
+        body_after = marks_end + len(labels)
+        head = _HEAD.pack(body_after, uid_end, marks_end, marks_end, body_after, hashed, generation, True)
+        packed = b"".join((head, record[_UID_AT:marks_end], labels, body))
+        msgspec.structs.force_setattr(self, "_record", packed)
+        saved: int = len(record) - body_at - len(body)
+        return saved
 
     @property
     def namespace(self) -> str:
@@ -223,25 +244,42 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def applied(self) -> bytes:
         """The marks of what field managers applied (`informers.applied`), if the informer keeps them."""
-        start, end = _MARKS(self._record)
-        return self._record[start:end]
+        record = self._record
+        start, end = _MARKS(record)
+        return record[start:end]
 
     @property
     def labels(self) -> dict[str, str]:
         """A copy of the object's labels."""
-        start, end = _LABELS(self._record)
-        return _label_map.decode(self._record[start:end] or b"null") or {}
+        record = self._record
+        start, end = _LABELS(record)
+        return _label_map.decode(record[start:end] or b"null") or {}
 
     @property
     def raw(self) -> bytes:
         """The object's JSON, without what its store drops (`metadata.managedFields`)."""
-        body, codec = self._record[_BODY(self._record)[0] :], self._traits.codec
-        return body if codec is None else codec.unpack(body)
+        record, compression = self._record, self._traits.compression
+        body = record[_BODY(record)[0] :]
+        if compression is None:
+            return body
+        compression.reads += 1
+        return compression.unpack(body) if record[_PACKED_AT] else body
+
+    def _whole(self, record: bytes) -> bytes:
+        """The body in a record of this snapshot, decompressed; does not count as a read."""
+        body, compression = record[_BODY(record)[0] :], self._traits.compression
+        return compression.unpack(body) if record[_PACKED_AT] and compression is not None else body
 
     @property
     def size(self) -> int:
         """The size of the stored body in bytes."""
-        return len(self._record) - int(_BODY(self._record)[0])
+        record = self._record
+        return len(record) - int(_BODY(record)[0])
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the stored body is compressed."""
+        return bool(self._record[_PACKED_AT])
 
     @property
     def terminating(self) -> bool:
@@ -268,11 +306,17 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         if self.version != other.version or self != other:  # most differ by it
             return False
         one, two = self._record, other._record
-        same_codec = self._traits.codec is other._traits.codec
-        if same_codec and one[_BODY(one)[0] :] == two[_BODY(two)[0] :]:
+        same_form = one[_PACKED_AT] == two[_PACKED_AT] and (
+            self._traits.compression is other._traits.compression or not one[_PACKED_AT]
+        )
+        if same_form and one[_BODY(one)[0] :] == two[_BODY(two)[0] :]:
+            return True
+        # Not by `raw`: a list compares all objects, and that says nothing of how often bodies are read.
+        whole, others = self._whole(one), other._whole(two)
+        if not same_form and whole == others:
             return True
         try:
-            return self.to_dict() == other.to_dict()
+            return bool(_anything.decode(whole) == _anything.decode(others))
         except RecursionError:
             return False
 
@@ -322,9 +366,9 @@ def _owner(reference: _OwnerReference) -> SnapshotOwner:
     )
 
 
-def _traits_of(metadata: _SnapshotMetadata, codec: Codec | None) -> SharedTraits:
+def _traits_of(metadata: _SnapshotMetadata, compression: Compression | None) -> SharedTraits:
     owners, finalizers = bytes(metadata.owner_references), bytes(metadata.finalizers)
-    common = metadata.namespace, owners, finalizers, metadata.deletion_timestamp, codec
+    common = metadata.namespace, owners, finalizers, metadata.deletion_timestamp, compression
     known = _traits.get(common)
     if known is not None:
         return known
@@ -333,7 +377,7 @@ def _traits_of(metadata: _SnapshotMetadata, codec: Codec | None) -> SharedTraits
         tuple(map(_owner, _references.decode(owners) or ())) if owners else (),
         tuple(_names.decode(finalizers) or ()) if finalizers else (),
         metadata.deletion_timestamp,
-        codec,
+        compression,
     )
     if len(_traits) >= SHARED:
         _traits.clear()
@@ -341,13 +385,18 @@ def _traits_of(metadata: _SnapshotMetadata, codec: Codec | None) -> SharedTraits
     return traits
 
 
-def _record_of(metadata: _SnapshotMetadata, applied: bytes, body: bytes) -> bytes:
+def _record_of(
+    metadata: _SnapshotMetadata, applied: bytes, body: bytes, compression: Compression | None
+) -> bytes:
     uid, labels, generation = metadata.uid, bytes(metadata.labels), metadata.generation
     if _UUID(uid):
         packed, uid_end = binascii.unhexlify(uid.replace("-", "")), _UUID_END
     else:
         packed = uid.encode("utf-8", "surrogatepass") + _LONGER
         uid_end = _UID_AT + len(packed)
+    is_packed = compression is not None and compression.on_arrival
+    if compression is not None and is_packed:
+        body = compression.pack(body)
     marks_end = body_at = start = uid_end + len(applied)
     beside = b""
     if labels:
@@ -367,5 +416,6 @@ def _record_of(metadata: _SnapshotMetadata, applied: bytes, body: bytes) -> byte
         start + len(labels),
         hash(bytes(metadata.annotations)),
         _NO_GENERATION if generation is None else generation,
+        is_packed,
     )
     return b"".join((head, packed, applied, beside, body))

@@ -271,6 +271,21 @@ class Store:
         if marks != held.applied:
             table.set(held.with_marks(marks))
 
+    def compress(self, held: Snapshot) -> int:
+        """Compress the body of an object that the store holds in this state; returns the bytes saved.
+
+        It stays the same snapshot, so this is no change: nothing else is to be seen of it.
+        """
+        part = ALL if ALL in self._tables else held.namespace
+        tables = [table for table in (self._tables.get(part), self._staged.get(part)) if table is not None]
+        sharing = [table for table in tables if table.held(held) is held]
+        if not sharing:
+            return 0
+        saved = held.compress()
+        for table in sharing:
+            table.size -= saved
+        return saved
+
     # --- changing -------------------------------------------------------------------------------
 
     def put(self, snapshot: Snapshot) -> Delta | None:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from informers.apimachinery import json_pointers
 from informers.cancellation import FAILURES
-from informers.compression import Codec
+from informers.compression import Compression
 from informers.functions import name_of
 from informers.logs import get_logger, is_worth_a_line
 
@@ -33,6 +33,7 @@ class StoredShape:
 
     `drop` are JSON pointers (RFC 6901) of what is left out. `transform` changes the rest, under the pointers
     in `transformed`; the default is the whole object. `metadata_only`: the server is asked for metadata only.
+    Without a `compression` bodies are never compressed.
     `type_meta` is how an object of the resource begins (`"kind":"Pod","apiVersion":"v1",`), which items of
     lists leave out.
     """
@@ -41,7 +42,7 @@ class StoredShape:
     transform: Transform | None = None
     transformed: Sequence[str] = ("",)
     metadata_only: bool = False
-    codec: Codec | None = None
+    compression: Compression | None = None
     type_meta: bytes = b""
     keeps_all: bool = field(init=False)
     """Whether the object is stored as the server has it, except for managedFields."""
@@ -99,12 +100,12 @@ class StoredShape:
             return raw
 
     def keep(self, body: bytes, managed_fields: bytes) -> bytes:
-        """The bytes to store of an object with these `metadata.managedFields` (empty: none)."""
+        """The JSON to keep of an object with these `metadata.managedFields` (empty: none)."""
         if managed_fields and MANAGED_FIELDS in self.drop:
             body = without_managed_fields(body, managed_fields)
         for path in self._paths:
             body = without(body, path)
-        return body if self.codec is None else self.codec.pack(body)
+        return body
 
 
 # The pointers of a server's clients are not remembered, as they may be as long as a request.

@@ -19,6 +19,7 @@ Samples: TypeAlias = Iterable[tuple[Sequence[str], float]]
 _INFORMER_GAUGES = {
     "objects": "Objects in the store.",
     "bytes": "Bytes of the bodies of all objects.",
+    "compressing": "1 while bodies are compressed, else 0.",
     "synced": "1 once the first list is in, else 0.",
     "version": "Resource version that the store has reached.",
     "lag": "Time since the server last sent anything.",

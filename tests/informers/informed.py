@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from informers import APIResource, Informer
+from informers import APIResource, Informer, InformerOptions
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, VirtualClock, simulate
@@ -21,14 +21,16 @@ class World:
     transport: FaultyTransport
 
 
-def informed(scenario: Scenario, faults: Sequence[Fault] = ()) -> None:
+def informed(
+    scenario: Scenario, faults: Sequence[Fault] = (), options: InformerOptions | None = None
+) -> None:
     """Play a scenario; the faults meet the requests of the informer."""
 
     async def run() -> None:
         server = ApiServer(clock=VirtualClock())
         client = Client(InProcessTransport(server), clock=VirtualClock())
         transport = FaultyTransport(InProcessTransport(server), FaultPlan(tuple(faults)))
-        informer = Informer(transport, CONFIG_MAPS, clock=VirtualClock())
+        informer = Informer(transport, CONFIG_MAPS, options=options, clock=VirtualClock())
         async with beside(informer.run):
             await informer.wait_synced()
             await scenario(World(client, informer, transport))

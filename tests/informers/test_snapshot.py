@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from informers import Snapshot
 from informers import snapshot as module
-from informers.compression import ZlibCodec
+from informers.compression import Compression, ZlibCodec
 from informers.snapshot import SnapshotOwner
 from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
 
@@ -137,15 +137,15 @@ def test_equal_states_are_equal_in_any_formatting_and_compression() -> None:
     assert first.same_as(first)
     assert first.same_as(read(spec={"n": 1}))
     assert first.same_as(spaced)
-    assert first.same_as(read(StoredShape(codec=ZlibCodec()), spec={"n": 1}))
+    assert first.same_as(read(StoredShape(compression=Compression(ZlibCodec())), spec={"n": 1}))
     assert not first.same_as(read(spec={"n": 2}))
     assert not first.same_as(read(spec={"n": 1}, resourceVersion="2"))
 
 
 def test_bodies_of_two_codecs_are_compared_by_content_and_not_by_bytes() -> None:
     # The first body of a codec is its dictionary: all that its bytes say is "all of that".
-    one = read(StoredShape(codec=ZlibCodec()), spec={"n": 1})
-    other = read(StoredShape(codec=ZlibCodec()), spec={"n": 2})
+    one = read(StoredShape(compression=Compression(ZlibCodec())), spec={"n": 1})
+    other = read(StoredShape(compression=Compression(ZlibCodec())), spec={"n": 2})
     assert one._record[-one.size :] == other._record[-other.size :]
     assert not one.same_as(other)
 
@@ -154,7 +154,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 UIDS = TEXTS | st.uuids().map(str) | st.just("x" * 16) | st.just("\0" * 33)
 SHAPES = (
     EVERYTHING_BUT_MANAGED_FIELDS,
-    StoredShape(codec=ZlibCodec()),
+    StoredShape(compression=Compression(ZlibCodec())),
     StoredShape(drop=("/metadata/labels",)),
     StoredShape(type_meta=TYPE_META),
 )

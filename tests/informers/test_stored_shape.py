@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import APIResource, InformerOptions, Snapshot
-from informers.compression import Codec, StandardZstdCodec, ZlibCodec, ZstdCodec, codec
+from informers.compression import Codec, Compression, StandardZstdCodec, ZlibCodec, ZstdCodec, codec
 from informers.stored_shape import StoredShape, without_managed_fields
 from tests.helpers.standard_zstd import standard_zstd
 
@@ -111,7 +111,7 @@ def test_the_extra_zstd_goes_before_the_standard_librarys_and_that_before_zlib(
 def test_a_compressed_snapshot_reads_like_any_other_and_takes_less_memory(made: Callable[[], Codec]) -> None:
     settings = {f"setting-{number}": "always the same" for number in range(50)}
     body = encode({"metadata": {"name": "a", "resourceVersion": "1", "labels": {"x": "y"}}, "spec": settings})
-    shape = StoredShape(codec=made())
+    shape = StoredShape(compression=Compression(made()))
     Snapshot.from_json(body, shape)
     packed = Snapshot.from_json(body, shape)
     assert packed.raw == body

@@ -236,7 +236,7 @@ def test_a_registry_belongs_to_one_manager_at_a_time_and_can_be_reused() -> None
 
 def test_informers_are_measured_by_resource() -> None:
     informer = InformerStatus(
-        "pods", "", "watching", True, 3, 900, 77, None, 2, 1, 4, "boom at /var/secret", 1.5, 6, 5, True
+        "pods", "", "watching", True, 3, 900, 77, None, 2, 1, 4, "boom at /var/secret", 1.5, 6, 5, True, True
     )
     registry = CollectorRegistry()
     registry.register(LevelCollector(lambda: ManagerStatus("s", True, (), [informer])))
@@ -244,6 +244,7 @@ def test_informers_are_measured_by_resource() -> None:
     assert values == {
         "reconcile_informer_objects": 3,
         "reconcile_informer_bytes": 900,
+        "reconcile_informer_compressing": 1,
         "reconcile_informer_synced": 1,
         "reconcile_informer_resource_version": 77,
         "reconcile_informer_silence_seconds": 1.5,
