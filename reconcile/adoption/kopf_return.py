@@ -18,7 +18,8 @@ from attrs import field, frozen
 from informers import APIResource
 from reconcile.controller.declaration import Controller
 from reconcile.predecessors import KopfTraces, prefixes_in_use, traces_on
-from reconcile.predecessors.kopf_traces import LAST_HANDLED, MARKER, OF_DEPLOYMENT
+from reconcile.predecessors.kopf_names import LAST_HANDLED
+from reconcile.predecessors.kopf_traces import MARKER, OF_DEPLOYMENT
 
 _KUBECTL: Final = "kubectl.kubernetes.io/last-applied-configuration"
 

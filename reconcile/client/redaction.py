@@ -15,7 +15,7 @@ from attrs import define, field
 from structlog.typing import EventDict
 
 from informers import APIResource, Snapshot
-from reconcile.predecessors import LAST_HANDLED
+from reconcile.predecessors.kopf_names import LAST_HANDLED
 from reconcile.runs.run_failures import error_text
 from reconcile.runs.write_events import Sent, WriteObserver
 

@@ -31,7 +31,7 @@ from reconcile.controller.sources import Source, Start, Synced, as_source
 from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.tombstones import OnDeleted
 from reconcile.models import LabelSelector, Object, kind_of
-from reconcile.predecessors import FIELD_MANAGERS, KopfTraces
+from reconcile.predecessors.kopf_names import FIELD_MANAGERS, FINALIZER, PREFIX, KopfTraces
 from reconcile.predicates import Predicate, as_predicate
 from reconcile.runs.run_request import Named, Request, Result
 from reconcile.storms import Storms
@@ -150,8 +150,8 @@ class Predecessor:
         deployments: "str | Iterable[str]" = (),
         images: "str | Iterable[str]" = (),
         peering: str = "default",
-        prefix: str = KopfTraces().prefix,
-        finalizer: str = KopfTraces().finalizer,
+        prefix: str = PREFIX,
+        finalizer: str = FINALIZER,
         field_managers: "str | Iterable[str]" = FIELD_MANAGERS,
         unfinished: Literal["hold", "run"] = "hold",
         unwritten: "str | Iterable[str]" = (),

@@ -13,7 +13,6 @@ from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of
 from reconcile.models.objects import status_part
 from reconcile.models.versions import is_custom
-from reconcile.predecessors import PEERINGS
 
 
 @frozen
@@ -115,6 +114,8 @@ def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[
     if any(predecessor.deployments or predecessor.images for predecessor in predecessors):
         permissions.append(Permission("apps", "deployments", ("list",)))
     if any(predecessor.traces is not None and predecessor.traces.peering for predecessor in predecessors):
+        from reconcile.predecessors import PEERINGS
+
         permissions += [Permission(peering.group, peering.plural, ("list",)) for peering in PEERINGS]
     return permissions
 
@@ -130,6 +131,8 @@ def freeze_permissions(
     names = tuple(dict.fromkeys(one.peering for one in traces if one is not None and one.peering))
     if not names:
         return []
+    from reconcile.predecessors import PEERINGS
+
     kinds = [peering for peering in PEERINGS if peering.namespaced or not namespaced]
     return [
         permission

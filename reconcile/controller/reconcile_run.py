@@ -24,13 +24,12 @@ from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
 from reconcile.controller.declared_writes import DeclaredWrites, Undeclared
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.held_buckets import HeldBuckets, HeldRun, HeldRuns
-from reconcile.controller.kopf_takeover import KopfTakeover
 from reconcile.controller.rehearsals import dry, dry_elsewhere
 from reconcile.controller.run_observer import RunObserver
 from reconcile.controller.run_output import RunOutput
 from reconcile.controller.run_result import ReconcileTimeout, RunResult, all_are, checked_result
 from reconcile.controller.synchronous import SyncContext
-from reconcile.controller.takeover_selection import TakeoverSelection
+from reconcile.controller.takeover_selection import TakeoverSelection, takeover_of
 from reconcile.controller.tombstones import Tombstones
 from reconcile.models import Object, kind_of
 from reconcile.runs.run_failures import described
@@ -333,7 +332,7 @@ class ReconcileRun(Generic[T]):
         controller = executor.controller
         if snapshot.terminating:
             return await self._clean_up(snapshot, deadline)
-        takeover = await KopfTakeover.of(controller, self.client, snapshot, executor.recorder)
+        takeover = await takeover_of(controller, self.client, snapshot, executor.recorder)
         result = await self._carry_out(snapshot, deadline)
         if takeover is not None and not any(output_of(context).is_partial for context in self._contexts):
             await takeover.finish()

@@ -1,7 +1,7 @@
-"""The objects that a limited manager keeps: those with the labels, and their descendants."""
+"""The objects that a takeover has: those with the labels and their descendants; each with traces of kopf."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -10,7 +10,11 @@ from informers.apimachinery.label_selectors import Requirement, matches_labels
 from reconcile.client.client import Client
 from reconcile.client.object_selectors import parse_labels
 from reconcile.controller.declaration import Controller
+from reconcile.controller.event_recorder import Recorder
 from reconcile.models import kind_of
+
+if TYPE_CHECKING:
+    from reconcile.controller.kopf_takeover import KopfTakeover
 
 DEPTH = 8
 """How many owners are followed upwards: they could form a circle."""
@@ -51,3 +55,17 @@ def takeover_selection(labels: str, controllers: Iterable[Controller[Any]]) -> T
         return None
     resources = [kind_of(controller.kind).resource for controller in controllers]
     return TakeoverSelection(parse_labels(labels), {(one.group, one.kind): one for one in resources})
+
+
+async def takeover_of(
+    controller: Controller[Any], client: Client, snapshot: Snapshot, recorder: Recorder
+) -> "KopfTakeover | None":
+    """What is left to do for one object of an operator on kopf; None where there is none.
+
+    Raises what `KopfTakeover.of` raises; its module is loaded only for a controller that replaces one.
+    """
+    if controller.predecessor is None or controller.predecessor.traces is None:
+        return None
+    from reconcile.controller.kopf_takeover import KopfTakeover
+
+    return await KopfTakeover.of(controller, client, snapshot, recorder)

@@ -35,7 +35,6 @@ from reconcile.manager.option_list import (
     lease_terms,
     refuses_undeclared,
 )
-from reconcile.manager.predecessor_check import predecessor_check_of
 from reconcile.manager.runner_set import RunnerSet
 from reconcile.manager.shadow import ShadowTransport
 from reconcile.models import Object, kind_of
@@ -44,6 +43,7 @@ from reconcile.sharding.options import Sharding
 if TYPE_CHECKING:
     from reconcile.controller.service_levels import ServiceLevels
     from reconcile.manager.definition_keeping import DefinitionKeeper
+    from reconcile.manager.predecessor_check import PredecessorCheck
     from reconcile.manager.sharded_replica import ShardedReplica
     from reconcile.ops.metrics import Metrics
     from reconcile.ops.tracing import Traces
@@ -160,9 +160,15 @@ class Assembly:
         # Predecessors are frozen before a replica holds any bucket, and a standby needs the versions of its
         # classes before there is a leader.
         unguarded = ReachTransport(transport, cache.reach)
-        check = predecessor_check_of(options, client, self._controllers, unguarded)
+        check = partial(self._predecessor_check, client, unguarded)
         keeper = self._definition_keeper(name, unguarded, client)
-        return ManagedCluster(name, cache, client, runners, options["sync_seconds"], check, keeper)
+        freezes = options["freeze_predecessor"]
+        return ManagedCluster(name, cache, client, runners, options["sync_seconds"], keeper, check, freezes)
+
+    def _predecessor_check(self, client: Client, transport: Transport) -> "PredecessorCheck | None":
+        from reconcile.manager.predecessor_check import predecessor_check_of
+
+        return predecessor_check_of(self._options, client, self._controllers, transport)
 
     def _definition_keeper(
         self, cluster: str, transport: Transport, client: Client

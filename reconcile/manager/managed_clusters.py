@@ -4,7 +4,7 @@ A single cluster that cannot be read at the start is an error; of several it is 
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from reconcile.client.redaction import redacted
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
 from reconcile.manager.installed_definitions import check_scales
-from reconcile.manager.predecessor_check import PredecessorCheck
 from reconcile.manager.runner_set import RunnerSet
 from reconcile.manager.server_readiness import until_ready
 from reconcile.models import kind_of
@@ -32,6 +31,7 @@ from reconcile.webhooks.definition_refused import DefinitionRefused
 
 if TYPE_CHECKING:
     from reconcile.manager.definition_keeping import DefinitionKeeper
+    from reconcile.manager.predecessor_check import PredecessorCheck
 
 RETRY_SECONDS = 5.0
 """Until a cluster that failed at its start is tried again."""
@@ -48,11 +48,15 @@ class ManagedCluster:
     client: Client
     runners: RunnerSet
     sync_seconds: float
-    predecessor_check: PredecessorCheck | None = None
     definitions: "DefinitionKeeper | None" = None
+    predecessor_check_of: "Callable[[], PredecessorCheck | None]" = lambda: None
+    """Makes the check of predecessors; called once, and only where it is needed."""
+    freezes: bool = False
+    """Whether predecessors are frozen."""
     works: bool = False
     tried: bool = False
     error: Exception | None = None
+    _check: "PredecessorCheck | None" = field(default=None, init=False)
 
     def status(self) -> ClusterStatus:
         reach = self.cache.reach.status()
@@ -106,14 +110,21 @@ class ManagedCluster:
 
         Raises PredecessorActive, and UnwrittenDraft for a draft that would take objects over.
         """
-        if self.predecessor_check is not None:
-            candidates = controllers or [runner.controller for runner in self.runners]
-            await until_ready(partial(self.predecessor_check.check, candidates), self.sync_seconds)
+        candidates = controllers or [runner.controller for runner in self.runners]
+        if all(controller.predecessor is None for controller in candidates):
+            return
+        if (check := self._predecessor_check()) is not None:
+            await until_ready(partial(check.check, candidates), self.sync_seconds)
 
     def keep_frozen(self, group: TaskGroup) -> None:
         """Start what keeps predecessors frozen that the check froze."""
-        if self.predecessor_check is not None and self.predecessor_check.freeze is not None:
-            group.start_soon(noted, self.predecessor_check.freeze.keep, "freeze of the predecessor")
+        check = self._predecessor_check() if self.freezes else None
+        if check is not None and check.freeze is not None:
+            group.start_soon(noted, check.freeze.keep, "freeze of the predecessor")
+
+    def _predecessor_check(self) -> "PredecessorCheck | None":
+        self._check = self._check or self.predecessor_check_of()
+        return self._check
 
 
 @define(eq=False)

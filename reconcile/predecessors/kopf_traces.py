@@ -15,60 +15,24 @@ Sources: kopf 1.45, `_cogs/configs/conventions.py`, `progress.py`, `diffbase.py`
 may have any content: every client with the right to write it can set them.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import frozen
 
+from reconcile.predecessors.kopf_names import KOPF_MANAGER, LAST_HANDLED, PREFIX, KopfTraces, safe
 from reconcile.predecessors.kopf_progress import (
     HandlerProgress,
     progress_in_annotation,
     progress_in_status,
 )
 
-PREFIX = "kopf.zalando.org"
-FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
-PEERING = "default"
-LAST_HANDLED = "last-handled-configuration"
 DUMMY = "touch-dummy"
 MARKER = "kopf-managed"
 STATUS_FIELDS = ("progress", "dummy", LAST_HANDLED)
 OF_DEPLOYMENT = "-ofDRS"
 """What names end in on ReplicaSets of Deployments, onto which Kubernetes copies annotations."""
-
-KOPF_MANAGER = "kopf"
-FIELD_MANAGERS = (KOPF_MANAGER, "OpenAPI-Generator", "python-requests", "pykube-ng", "kr8s", "python-httpx")
-"""The field managers of what a kopf operator writes: kopf's own, and those of the client libraries.
-
-A client that names no field manager gets the first part of its User-Agent: kubernetes and kubernetes-asyncio
-`OpenAPI-Generator`, pykube-ng its name or that of requests, kr8s its name or that of httpx, as lightkube.
-"""
-
-_NAME_LENGTH = 63
-
-
-@frozen
-class KopfTraces:
-    """The names under which one kopf operator works; the defaults are kopf's.
-
-    `prefix` is that of its annotations (`AnnotationsProgressStorage(prefix=)`), `finalizer` that of
-    `settings.persistence.finalizer`, `peering` the name of its peering objects (`--peering`; empty: it runs
-    `--standalone`), `status_field` the field below `status`. `field_managers` are those of its writes: their
-    fields of objects that this operator applies become its own.
-    """
-
-    prefix: str = PREFIX
-    finalizer: str = FINALIZER
-    peering: str = PEERING
-    status_field: str = "kopf"
-    field_managers: tuple[str, ...] = FIELD_MANAGERS
-
-    def names_of(self, name: str) -> tuple[str, ...]:
-        """The annotations in which kopf keeps `name`: the newer form first, then the older if it differs."""
-        return tuple(dict.fromkeys((_newer(self.prefix, name), _older(self.prefix, name))))
 
 
 @frozen
@@ -224,27 +188,6 @@ def _every_form(names: KopfTraces, of: Iterable[str]) -> Iterable[str]:
     return (form for name in of for form in names.names_of(name))
 
 
-def _newer(prefix: str, name: str) -> str:
-    suffix = _hash_of(name) if len(name) > _NAME_LENGTH else ""
-    return f"{prefix}/{_safe(name)[: _NAME_LENGTH - len(suffix)]}{suffix}"
-
-
-def _older(prefix: str, name: str) -> str:
-    safe, room = _safe(name), _NAME_LENGTH - len(prefix) - 1
-    suffix = _hash_of(safe) if len(safe) > room else ""
-    # A prefix that leaves no room cuts from the end, as kopf does.
-    return f"{prefix}/{safe[: room - len(suffix)]}{suffix}"
-
-
-def _safe(name: str) -> str:
-    return name.replace("/", ".").replace("<", "_").replace(">", "_")
-
-
-def _hash_of(name: str) -> str:
-    digest = hashlib.blake2b(name.encode(), digest_size=4).digest()
-    return f"-{base64.b64encode(digest, altchars=b'-.').decode('ascii')}".rstrip("=-.")
-
-
 def _once(names: KopfTraces, records: Iterable[HandlerProgress]) -> tuple[HandlerProgress, ...]:
     """Each handler once: an older name is that of another record, and the status repeats the annotations."""
     found = list(records)
@@ -252,11 +195,11 @@ def _once(names: KopfTraces, records: Iterable[HandlerProgress]) -> tuple[Handle
         form.partition("/")[2]
         for record in found
         for form in names.names_of(record.handler)
-        if form.partition("/")[2] != _safe(record.handler)
+        if form.partition("/")[2] != safe(record.handler)
     }
     kept: dict[str, HandlerProgress] = {}
     for record in found:
-        handler = _safe(record.handler)
+        handler = safe(record.handler)
         if handler in older or (record.place == "status" and handler in kept):
             continue
         kept.setdefault(handler, record)
