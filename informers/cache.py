@@ -1,6 +1,7 @@
 """The informers of one cluster, declared before they run and shared by all readers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 import structlog
@@ -15,12 +16,14 @@ from informers.clock import Clock, SystemClock
 from informers.informer import Informer
 from informers.informer_options import InformerOptions
 from informers.informer_share import Share
-from informers.informer_status import InformerStatus
 from informers.informer_tap import InformerTap
 from informers.logs import get_logger
 from informers.reachability import Reachability
 from informers.resource import APIResource
 from informers.transport import Transport
+
+if TYPE_CHECKING:
+    from informers.informer_status import InformerStatus
 
 SYNC_SECONDS = 120.0
 """Seconds to wait for the first list of every resource: its role or definition may still be on its way."""
@@ -166,7 +169,7 @@ class Cache:
     def __iter__(self) -> Iterator[Informer]:
         return iter([entry.informer for entry in self._entries.values()])
 
-    def status(self) -> Sequence[InformerStatus]:
+    def status(self) -> "Sequence[InformerStatus]":
         """The present status of every informer."""
         return [informer.status() for informer in self]
 

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -21,7 +22,6 @@ from informers.handlers import AsyncHandler, Handler, Handlers, Registration, Ta
 from informers.informer_options import InformerOptions
 from informers.informer_selection import Matches, selects
 from informers.informer_share import Share, selectors
-from informers.informer_status import InformerState, InformerStatus
 from informers.informer_tap import InformerTap
 from informers.logs import get_logger, is_worth_a_line
 from informers.owed_parts import OwedPart
@@ -34,6 +34,9 @@ from informers.snapshot import Snapshot, name_in
 from informers.store import ALL, Delta, Store
 from informers.store_effects import Effect
 from informers.transport import Transport
+
+if TYPE_CHECKING:
+    from informers.informer_status import InformerState, InformerStatus
 
 RESYNC_JITTER = 0.1
 """Share of its period by which a resync may be late at random, so that resyncs of many kinds spread out."""
@@ -139,11 +142,13 @@ class Informer:
         """Whether an object in that state is followed."""
         return self.covers(snapshot.key.namespace) and self._selects(snapshot) and self._wants(snapshot)
 
-    def status(self) -> InformerStatus:
+    def status(self) -> "InformerStatus":
         """What the informer does now."""
         reflectors = [part.reflector for part in self._parts.values()]
         heard = [reflector.status.heard for reflector in reflectors]
         oldest = None if None in heard or not heard else min(at for at in heard if at is not None)
+        from informers.informer_status import InformerStatus
+
         return InformerStatus(
             resource=str(self.resource),
             namespace=",".join(self.namespaces),
@@ -164,7 +169,7 @@ class Informer:
             compressing=self._compression.compressing,
         )
 
-    def _state(self, reflectors: Sequence[Reflector]) -> InformerState:
+    def _state(self, reflectors: Sequence[Reflector]) -> "InformerState":
         if self._tasks is None:
             return "stopped"
         if self.synced and any(isinstance(reflector.status.error, NotFound) for reflector in reflectors):

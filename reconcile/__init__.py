@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from reconcile.client.raw_client import RawClient
     from reconcile.client.request_limiter import RequestLimiter
     from reconcile.client.watch_events import WatchEvent
-    from reconcile.controller.background_tasks import Background
     from reconcile.controller.context import Context
     from reconcile.controller.declaration import Cleanup, Controller, Predecessor, Reconciler, Watch, Write
+    from reconcile.controller.object_background import Background
     from reconcile.controller.sources import SYNCED, Source, ticker
     from reconcile.controller.synchronous import SyncClient, SyncContext, SyncRawClient
     from reconcile.controller.tombstones import Deleted
-    from reconcile.manager.leadership import LeaderElection
+    from reconcile.manager.leader_election import LeaderElection
     from reconcile.manager.manager import Manager
     from reconcile.models import (
         UNSET,

@@ -4,98 +4,25 @@ A task runs while workers do and its object exists; it has ended before the obje
 namesake gets a task. It may only ask for runs, and is paced: `reconcile` decides and writes.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from threading import get_ident
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
-from attrs import define, field, frozen
+from attrs import define, field
 
 from informers import Clock, Delta, Snapshot, Store
 from reconcile.controller.triggers import EnqueueKey
 from reconcile.models import Object, decode
-from reconcile.runs.run_request import Cause, Request
+from reconcile.runs.run_request import Request
 from reconcile.runs.supervision import supervise
-from workqueue import TokenBucket
+
+if TYPE_CHECKING:
+    from reconcile.controller.object_background import BackgroundFunction
 
 T = TypeVar("T", bound=Object)
-
-TRIGGERS_AT_ONCE = 10
-TRIGGERS_PER_SECOND = 1.0
-"""What the task of one object may ask for: a stream may tell of more changes than anyone can act on."""
-
-
-@frozen
-class Background(Generic[T]):
-    """The argument of an object's background task."""
-
-    request: Request
-    uid: str
-    log: structlog.stdlib.BoundLogger
-    clock: Clock
-    _current: Callable[[], T | None]
-    _enqueue: Callable[[Cause], None]
-
-    @property
-    def object(self) -> T | None:
-        """The object as cached now; None once it is gone. Raises DecodeError."""
-        return self._current()
-
-    def trigger(self, cause: str = "") -> None:
-        """Have the object reconciled; `cause` says why, in a few words. From any thread.
-
-        After ten at once, once a second: what asks more often joins the next one, with its cause.
-        """
-        self._enqueue(Cause("triggered", note=cause))
-
-
-@define(eq=False)
-class _PacedTrigger:
-    """Asks for the runs of one object, within its pace, from the event loop in which it was made."""
-
-    enqueue: Callable[[Cause], None]
-    _bucket: TokenBucket = field(
-        factory=lambda: TokenBucket(TRIGGERS_PER_SECOND, TRIGGERS_AT_ONCE), init=False
-    )
-    _loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
-    _thread: int = field(factory=get_ident, init=False)
-    _waiting: asyncio.TimerHandle | None = field(default=None, init=False)
-    _cause: Cause | None = field(default=None, init=False)
-    _ended: bool = field(default=False, init=False)
-
-    def ask(self, cause: Cause) -> None:
-        if get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self.ask, cause)
-            return
-        if self._ended:
-            return
-        if self._waiting is not None:
-            self._cause = cause
-            return
-        delay = self._bucket.next_delay(None, self._loop.time())
-        if delay <= 0:
-            self.enqueue(cause)
-            return
-        self._cause = cause
-        self._waiting = self._loop.call_later(delay, self._send)
-
-    def end(self) -> None:
-        """Ask for nothing that still waits: the object has gone, or another process works on it."""
-        self._ended = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    def _send(self) -> None:
-        self._waiting = None
-        if self._cause is not None:
-            self.enqueue(self._cause)
-
-
-BackgroundFunction = Callable[[Background[T]], Awaitable[None]]
 
 
 @define(eq=False)
@@ -113,7 +40,7 @@ class BackgroundTasks(Generic[T]):
     """The tasks of a controller's objects; none before `start`, and none where `function` is None."""
 
     kind: type[T]
-    function: BackgroundFunction[T] | None
+    function: "BackgroundFunction[T] | None"
     store: Store
     enqueue: EnqueueKey
     clock: Clock
@@ -179,9 +106,11 @@ class BackgroundTasks(Generic[T]):
         self._group.start_soon(self._run, request, successor)
 
     async def _run(self, request: Request, task: _ObjectTask) -> None:
+        from reconcile.controller.object_background import Background, PacedTrigger
+
         assert self.function is not None
         log = self.log.bind(key=str(request))
-        trigger = _PacedTrigger(lambda cause: self.enqueue(request, cause, 0))
+        trigger = PacedTrigger(lambda cause: self.enqueue(request, cause, 0))
         background = Background(
             request,
             task.uid,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 import structlog
+from anyio.abc import TaskGroup
 from attrs import define, field
 
 from informers import APIResource, Cache, Delta, Handler, Informer, Registration, Snapshot, Store
@@ -15,18 +16,9 @@ from reconcile.controller.background_tasks import BackgroundTasks
 from reconcile.controller.declaration import Controller, Watch
 from reconcile.controller.function_failures import FunctionFailures
 from reconcile.controller.held_buckets import HeldBuckets
-from reconcile.controller.key_mapping import (
-    MappedKeys,
-    OwnedHandler,
-    ReferenceIndex,
-    SelectorIndex,
-    WatchHandler,
-    cause_of,
-    wakes,
-)
 from reconcile.controller.reconcile_run import RunExecutor
-from reconcile.controller.sources import SourceTasks
 from reconcile.controller.triggers import INITIAL_PRIORITY, EnqueueKey
+from reconcile.controller.waking import cause_of, wakes
 from reconcile.models import DecodeError, Object, kind_of
 from reconcile.runs.run_request import Cause, Request
 from reconcile.storms import Origin
@@ -52,7 +44,6 @@ class CacheConnection(Generic[T]):
     levels: "ServiceLevels | None" = None
     controller: Controller[T] = field(init=False)
     backgrounds: BackgroundTasks[T] = field(init=False)
-    sources: SourceTasks = field(init=False)
     failures: FunctionFailures = field(init=False)
     _narrows: bool = field(init=False)
     """Whether it leaves objects of its kind alone: some by its selector, or those of other replicas."""
@@ -74,7 +65,6 @@ class CacheConnection(Generic[T]):
             self._keeps = lambda snapshot: held.holds(snapshot) and controller.keeps(snapshot)
         self._declared.append(self.primary.resource)
         self.failures = FunctionFailures(log, self.requests, self.enqueue)
-        self.sources = SourceTasks(controller.sources, self.requests, self.enqueue, clock, log)
         self.backgrounds = BackgroundTasks(
             controller.kind,
             controller.background,
@@ -112,6 +102,16 @@ class CacheConnection(Generic[T]):
         for resource in self._declared:
             self.cache.release(resource)
         self._declared.clear()
+
+    async def start_sources(self, group: TaskGroup) -> None:
+        """Follow the sources in `group`; returns when those with `initial` have delivered what they know."""
+        if not self.controller.sources:
+            return
+        from reconcile.controller.sources import SourceTasks
+
+        executor = self.executor
+        clock, log = executor.client.clock, executor.log
+        await SourceTasks(self.controller.sources, self.requests, self.enqueue, clock, log).start(group)
 
     def object_of(self, request: Request) -> Snapshot | None:
         """The cached object of a key, whether or not the controller keeps it."""
@@ -169,9 +169,7 @@ class CacheConnection(Generic[T]):
         # The own kind first: the other handlers look owners up in its store.
         self._listen(self.primary, self._on_primary, controller.resync)
         for kind in controller.owns:
-            informer = self._declare(kind)
-            handler = OwnedHandler(controller.kind, informer, self.primary.store.get, self._wake)
-            self._listen(informer, handler)
+            self._declare_owned(kind)
         for number, watch in enumerate(controller.watches):
             self._declare_watch(watch, f"{controller.name}/{number}")
         for kind in controller.reads:
@@ -195,7 +193,17 @@ class CacheConnection(Generic[T]):
         self.executor.mark_applies(informer)
         return informer
 
+    def _declare_owned(self, kind: type[Object]) -> None:
+        from reconcile.controller.key_mapping import OwnedHandler
+
+        informer = self._declare(kind)
+        self._listen(
+            informer, OwnedHandler(self.controller.kind, informer, self.primary.store.get, self._wake)
+        )
+
     def _declare_watch(self, watch: Watch[Any, Any], index: str) -> None:
+        from reconcile.controller.key_mapping import MappedKeys, ReferenceIndex, SelectorIndex, WatchHandler
+
         informer = self._declare(watch.kind, watch.everywhere)
         if watch.to is not None:
             keys = MappedKeys(watch, self.failures)

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -14,8 +14,6 @@ from reconcile import predicates
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.object_indexes import Index
 from reconcile.client.object_selectors import Labels, parse_labels
-from reconcile.controller.admission import Admission
-from reconcile.controller.background_tasks import BackgroundFunction
 from reconcile.controller.context import Context
 from reconcile.controller.identity import (
     check_finalizer,
@@ -27,8 +25,6 @@ from reconcile.controller.identity import (
     domain_of,
 )
 from reconcile.controller.rbac_verbs import OBJECT_VERBS, PART_VERBS, check_verb
-from reconcile.controller.sources import Source, Start, Synced, as_source
-from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.tombstones import OnDeleted
 from reconcile.models import LabelSelector, Object, kind_of
 from reconcile.predecessors.kopf_names import FIELD_MANAGERS, FINALIZER, PREFIX, KopfTraces
@@ -37,11 +33,17 @@ from reconcile.runs.run_request import Named, Request, Result
 from reconcile.storms import Storms
 from workqueue import Backoff
 
+if TYPE_CHECKING:
+    from reconcile.controller.admission import Admission
+    from reconcile.controller.object_background import BackgroundFunction
+    from reconcile.controller.sources import Source, Start, Synced
+    from reconcile.controller.synchronous import SyncContext
+
 T = TypeVar("T", bound=Object)
 W = TypeVar("W", bound=Object)
 
 Reconciler: TypeAlias = (
-    Callable[[Context[T]], Awaitable[Result | None]] | Callable[[SyncContext[T]], Result | None]
+    Callable[[Context[T]], Awaitable[Result | None]] | Callable[["SyncContext[T]"], Result | None]
 )
 """An `async def`, in the event loop; or a plain function, in a thread, which may block."""
 Cleanup: TypeAlias = Reconciler[T]
@@ -199,7 +201,11 @@ def _watches(watches: Iterable["Watch[Any, Any]"]) -> tuple["Watch[Any, Any]", .
     return tuple(watches)
 
 
-def _sources(sources: "Iterable[Source | Start | AsyncIterable[Named | Synced]]") -> tuple[Source, ...]:
+def _sources(sources: "Iterable[Source | Start | AsyncIterable[Named | Synced]]") -> "tuple[Source, ...]":
+    if not (sources := tuple(sources)):
+        return ()
+    from reconcile.controller.sources import as_source
+
     return tuple(map(as_source, sources))
 
 
@@ -207,8 +213,8 @@ def _kinds(kinds: Iterable[type[Object]]) -> tuple[type[Object], ...]:
     return tuple(kinds)
 
 
-def _admissions(admission: "Admission[Any] | Iterable[Admission[Any]]") -> tuple[Admission[Any], ...]:
-    return (admission,) if isinstance(admission, Admission) else tuple(admission)
+def _admissions(admission: "Admission[Any] | Iterable[Admission[Any]]") -> "tuple[Admission[Any], ...]":
+    return tuple(admission) if isinstance(admission, Iterable) else (admission,)
 
 
 def _indexes(indexes: Mapping[str, Index[Any]]) -> Mapping[str, Index[Any]]:
@@ -229,15 +235,15 @@ class _Options(Generic[T]):
     timeout: float | None = None
     wakes: Predicate = field(default=predicates.default, converter=as_predicate)
     on_deleted: OnDeleted[T] | None = None
-    background: BackgroundFunction[T] | None = None
+    background: "BackgroundFunction[T] | None" = None
     clusters: Sequence[str] = field(default=(), converter=_names)
-    sources: Sequence[Source] = field(default=(), converter=_sources)
+    sources: "Sequence[Source]" = field(default=(), converter=_sources)
     backoff: Backoff = field(factory=Backoff)
     every: float | None = None
     resync: float | None = RESYNC_SECONDS
     predecessor: Predecessor | None = None
     storms: Storms = field(factory=Storms)
-    admission: Sequence[Admission[Any]] = field(default=(), converter=_admissions)
+    admission: "Sequence[Admission[Any]]" = field(default=(), converter=_admissions)
     selector: Labels = None
     sharded: bool = True
     _operator: str = field(default="", alias="operator", converter=check_operator)

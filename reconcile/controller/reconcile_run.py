@@ -28,7 +28,6 @@ from reconcile.controller.rehearsals import dry, dry_elsewhere
 from reconcile.controller.run_observer import RunObserver
 from reconcile.controller.run_output import RunOutput
 from reconcile.controller.run_result import ReconcileTimeout, RunResult, all_are, checked_result
-from reconcile.controller.synchronous import SyncContext
 from reconcile.controller.takeover_selection import TakeoverSelection, takeover_of
 from reconcile.controller.tombstones import Tombstones
 from reconcile.models import Object, kind_of
@@ -36,12 +35,6 @@ from reconcile.runs.run_failures import described
 from reconcile.runs.run_record import RunRecord
 from reconcile.runs.run_request import Cause, Request, Result, TerminalError
 from reconcile.storms import Echoes
-from reconcile.storms.determinism import (
-    NondeterministicRun,
-    rendering_differences,
-    reordered_lists,
-    without_server_set,
-)
 from reconcile.storms.echoes import EchoObserver
 
 T = TypeVar("T", bound=Object)
@@ -242,6 +235,8 @@ class RunExecutor(Generic[T]):
         """Call a function of the author: an `async def` here, a plain one in a thread."""
         if function not in self._plain:
             return checked_result(await function(context), function)
+        from reconcile.controller.synchronous import SyncContext
+
         try:
             answer = await self.blocking.call_with_loop(
                 lambda ask: function(SyncContext(context, ask)), context.log
@@ -440,11 +435,10 @@ class ReconcileRun(Generic[T]):
             return await self._call(function, self._context(snapshot, deadline, generated=output.generated))
         context = self._context(snapshot, deadline, generated=output.generated)
         result = await self._call(function, context)
+        from reconcile.storms.determinism import check_renderings
+
         done = self.record
-        renderings = without_server_set((record.rendered, record.writes), (done.rendered or {}, done.writes))
-        differences = [*rendering_differences(*renderings), *reordered_lists(done.writes)]
-        if differences:
-            raise NondeterministicRun(differences)
+        check_renderings((record.rendered, record.writes), (done.rendered or {}, done.writes))
         return result
 
     async def _report(self, context: Context[T], *, failed: bool) -> None:

@@ -13,7 +13,6 @@ from reconcile.controller.run_ends import RunEnds, Slots, count_end, ends_of_las
 from reconcile.controller.run_result import RunResult
 from reconcile.controller.service_metrics import ServiceMetrics
 from reconcile.controller.shown_runs import causes_and_reads, writes_in_words
-from reconcile.controller.write_details import RunDetails, WriteDetails
 from reconcile.runs.run_failures import Member
 from reconcile.runs.run_record import ObjectRef
 from reconcile.runs.run_request import Cause, Request
@@ -22,6 +21,7 @@ from workqueue import Item, QueueMetrics
 
 if TYPE_CHECKING:
     from reconcile.controller.service_levels import ServiceLevels
+    from reconcile.controller.write_details import RunDetails, WriteDetails
 
 RUNS_OF_A_KEY = 5
 """The last ones. The last that a change or a person woke stays longer, as far as runs that followed by
@@ -81,7 +81,7 @@ class PastRun(NamedTuple):
     members: tuple[Member, ...] = ()
     requeue_after: float | None = None
     given_up: bool = False
-    details: RunDetails | None = None
+    details: "RunDetails | None" = None
     left_out: int = 0
 
     @property
@@ -132,7 +132,7 @@ class RunHistory:
 
     metrics: ControllerMetrics | None = None
     traces: ControllerTraces | None = None
-    details: WriteDetails | None = None
+    details: "WriteDetails | None" = None
     ends: RunEnds | None = None
     levels: "ServiceLevels | None" = None
     _running: dict[Request, ActiveRun] = field(factory=dict, init=False)
@@ -217,7 +217,7 @@ def _was_woken(run: PastRun) -> bool:
     return False
 
 
-def _past(run: ActiveRun, now: float, details: WriteDetails | None) -> PastRun:
+def _past(run: ActiveRun, now: float, details: "WriteDetails | None") -> PastRun:
     outcome = run.outcome
     if outcome is None:
         return PastRun(run.started, now, run.causes, run.attempt, "", "cancelled", "")

@@ -181,7 +181,7 @@ class Runner(Generic[T]):
 
     async def _run(self, connection: CacheConnection[T], beside: TaskGroup) -> None:
         # Sources first: a worker must not decide before those with `initial` have delivered what they know.
-        await connection.sources.start(beside)
+        await connection.start_sources(beside)
         connection.backgrounds.start(beside)
         self._unstarted, self._idle = self.workers - 1, 1
         await self._work()

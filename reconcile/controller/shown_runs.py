@@ -1,17 +1,20 @@
 """What a run is remembered by, without values of Secrets: an author may name objects and fields by them."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from informers import Key
 from reconcile.client.redaction import is_sensitive, replaced
 from reconcile.controller.run_result import RunResult
-from reconcile.controller.write_details import WRITES_KEPT
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.run_record import ObjectRef
 from reconcile.runs.run_request import Cause
 from reconcile.storms.storm_report import describe_write
+
+WRITES_KEPT: Final = 32
+"""Of one run."""
 
 
 @observing(lambda *_: ())

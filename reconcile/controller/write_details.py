@@ -14,13 +14,13 @@ from attrs import define, field
 from informers import APIResource, Key, Snapshot
 from reconcile.client.redaction import NO_SECRETS, SecretValues, is_sensitive
 from reconcile.controller.run_result import RunResult
+from reconcile.controller.shown_runs import WRITES_KEPT
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.run_request import Request
 from reconcile.runs.write_events import EndedWrite
 
 BYTES_KEPT: Final = 4 * 1024 * 1024
 """Of one controller, for the writes of its runs, and as many for what it applied last."""
-WRITES_KEPT: Final = 32
 _VALUE: Final = 400
 """About how many bytes a value takes besides the states of objects."""
 

@@ -2,7 +2,7 @@
 
 - `manager` starts and stops everything in order; `lifecycle` and `signals` make a program or a context of it.
 - Options: `option_list` (the one list), `option_values` (readers), `option_checks` (what must fit together).
-- `event_loops`: managers in threads of their own, which share the objects as replicas do.
+- `event_loops`, `loop_threads`: managers in threads of their own, which share the objects as replicas do.
 - Building: `transports`, `assembly`, `managed_clusters`, `runner_set`.
 - `webhook_serving`: admission and conversion, from before the first lists until the end.
 - Before the first run: `server_readiness`, `installed_definitions`, `predecessor_check`.

@@ -25,8 +25,6 @@ from reconcile.controller.run_ends import RunEnds
 from reconcile.controller.run_history import ControllerMetrics, RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.controller.takeover_selection import takeover_selection
-from reconcile.controller.write_details import WriteDetails
-from reconcile.manager.leadership import LeaderElector
 from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster, works_in
 from reconcile.manager.option_list import (
     ManagerOptions,
@@ -36,18 +34,18 @@ from reconcile.manager.option_list import (
     refuses_undeclared,
 )
 from reconcile.manager.runner_set import RunnerSet
-from reconcile.manager.shadow import ShadowTransport
 from reconcile.models import Object, kind_of
-from reconcile.sharding.options import Sharding
 
 if TYPE_CHECKING:
     from reconcile.controller.service_levels import ServiceLevels
     from reconcile.manager.definition_keeping import DefinitionKeeper
+    from reconcile.manager.leadership import LeaderElector
     from reconcile.manager.predecessor_check import PredecessorCheck
     from reconcile.manager.sharded_replica import ShardedReplica
     from reconcile.ops.metrics import Metrics
     from reconcile.ops.tracing import Traces
     from reconcile.recording.run_recorder import RunRecorder
+    from reconcile.sharding.options import Sharding
 
 
 class Assembly:
@@ -119,10 +117,12 @@ class Assembly:
     def _taps(self, cluster: str) -> Callable[[Informer], InformerTap] | None:
         return None if self._recording is None else partial(self._recording.tap, cluster)
 
-    def _elector(self, transport: Transport, cache: Cache) -> LeaderElector | None:
+    def _elector(self, transport: Transport, cache: Cache) -> "LeaderElector | None":
         election = self._options["leader_election"]
         if election is None:
             return None
+        from reconcile.manager.leadership import LeaderElector
+
         # Not paced: an elector keeps its own pace, also after an outage, or the Lease would run out.
         transport = ReachTransport(transport, cache.reach, paced=False)
         client = Client(transport, field_manager=self._options["name"], clock=self._options["clock"])
@@ -191,7 +191,11 @@ class Assembly:
             transport = HeldTransport(LedTransport(transport, self._certainty))
         if self._traces is not None:
             transport = self._traces.traced(transport)
-        return ShadowTransport(transport, self._options["clock"]) if self._options["dry_run"] else transport
+        if not self._options["dry_run"]:
+            return transport
+        from reconcile.manager.shadow import ShadowTransport
+
+        return ShadowTransport(transport, self._options["clock"])
 
     def _runner(self, cluster: str, client: Client, cache: Cache, controller: Controller[Any]) -> Runner[Any]:
         options, name = self._options, controller.name
@@ -239,6 +243,8 @@ class Assembly:
         levels = None if metrics is None else service_levels(metrics)
         if not self._options["serve"]:
             return RunHistory(metrics, traces, levels=levels)
+        from reconcile.controller.write_details import WriteDetails
+
         # Only pages show them.
         return RunHistory(metrics, traces, WriteDetails(), RunEnds(), levels)
 
@@ -284,7 +290,7 @@ def run_recorder_of(
     return open_recorder(options["record"], options["record_mb"], options["clock"], controllers, needed, log)
 
 
-def _shares(sharding: Sharding, controllers: Sequence[Controller[Any]]) -> Mapping[str, Any]:
+def _shares(sharding: "Sharding", controllers: Sequence[Controller[Any]]) -> Mapping[str, Any]:
     """What replay needs to know of a ring, and whose recording it is."""
     from reconcile.recording.recorded_events import resource_text
     from reconcile.sharding.shared_kinds import shared_kinds
@@ -298,7 +304,7 @@ def _shares(sharding: Sharding, controllers: Sequence[Controller[Any]]) -> Mappi
     }
 
 
-def sharding_of(options: ManagerOptions) -> Sharding | None:
+def sharding_of(options: ManagerOptions) -> "Sharding | None":
     """The ring of the manager, with its identity in it."""
     given = options["sharding"]
     if given is None:

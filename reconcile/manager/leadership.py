@@ -8,15 +8,12 @@ leadership, and another holder ends it at once.) A Lease is a hint, not a fence:
 writes.
 """
 
-import platform
-
 import anyio
 from attrs import evolve, frozen
 
 from informers import (
     AlreadyExists,
     ApiError,
-    Clock,
     NotFound,
     PreconditionFailed,
     StaleVersion,
@@ -26,6 +23,7 @@ from informers.transport import HttpRequest
 from reconcile.client.certainty import Certainty, LeadershipLost, LeaseTerms
 from reconcile.client.client import Client
 from reconcile.kinds import Lease, LeaseSpec
+from reconcile.manager.leader_election import LeaderElection
 from reconcile.models import ObjectMeta, kind_of
 
 _log = get_logger("reconcile.leadership")
@@ -65,19 +63,6 @@ def claim(before: LeaseSpec, identity: str, terms: LeaseTerms, now: str) -> Leas
         renew_time=now,
         lease_transitions=transitions if renewing or before.holder_identity is None else transitions + 1,
     )
-
-
-@frozen
-class LeaderElection:
-    """The Lease, and this candidate's unique `identity`, by default its host's name and a random part."""
-
-    name: str
-    namespace: str = "default"
-    identity: str = ""
-
-    def identified(self, clock: Clock) -> "LeaderElection":
-        """The same with an identity."""
-        return self if self.identity else evolve(self, identity=f"{platform.node()}_{clock.uuid()}")
 
 
 _DEFAULT_TERMS = LeaseTerms()

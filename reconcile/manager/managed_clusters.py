@@ -14,7 +14,7 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define, evolve, field
 
-from informers import ApiError, Cache, CacheSyncFailed, InformerStatus, Reachability
+from informers import ApiError, Cache, CacheSyncFailed, Reachability
 from informers.broadcast import Broadcast
 from reconcile.client.client import Client
 from reconcile.client.redaction import redacted
@@ -24,14 +24,15 @@ from reconcile.manager.installed_definitions import check_scales
 from reconcile.manager.runner_set import RunnerSet
 from reconcile.manager.server_readiness import until_ready
 from reconcile.models import kind_of
-from reconcile.ops.manager_status import ClusterStatus
 from reconcile.runs.run_request import Cause, Named, Request, as_request
 from reconcile.runs.supervision import noted, without_groups
 from reconcile.webhooks.definition_refused import DefinitionRefused
 
 if TYPE_CHECKING:
+    from informers import InformerStatus
     from reconcile.manager.definition_keeping import DefinitionKeeper
     from reconcile.manager.predecessor_check import PredecessorCheck
+    from reconcile.ops.manager_status import ClusterStatus
 
 RETRY_SECONDS = 5.0
 """Until a cluster that failed at its start is tried again."""
@@ -58,7 +59,9 @@ class ManagedCluster:
     error: Exception | None = None
     _check: "PredecessorCheck | None" = field(default=None, init=False)
 
-    def status(self) -> ClusterStatus:
+    def status(self) -> "ClusterStatus":
+        from reconcile.ops.manager_status import ClusterStatus
+
         reach = self.cache.reach.status()
         error = "" if self.works or self.error is None else f"{type(self.error).__name__}: {self.error}"
         return ClusterStatus(
@@ -71,7 +74,7 @@ class ManagedCluster:
             reach.outages,
         )
 
-    def informers(self) -> Sequence[InformerStatus]:
+    def informers(self) -> "Sequence[InformerStatus]":
         """Resources are prefixed by the cluster's name, if it has one."""
         statuses = self.cache.status()
         if not self.name:

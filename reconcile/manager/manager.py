@@ -19,7 +19,7 @@ from reconcile.controller.run_history import RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.manager.assembly import Assembly
 from reconcile.manager.ending_namespace import LET_GO_SECONDS, held_in, home_of, let_go
-from reconcile.manager.event_loops import OtherLoops, divided, options_of
+from reconcile.manager.event_loops import OtherLoops
 from reconcile.manager.interpreter import collects_in_increments
 from reconcile.manager.lifecycle import Lifecycle
 from reconcile.manager.managed_clusters import ClusterSet
@@ -33,17 +33,16 @@ from reconcile.manager.option_list import (
     shown,
 )
 from reconcile.manager.transports import open_transports, serve_embedded
-from reconcile.manager.webhook_serving import ServedWebhooks, warn_unserved, webhooks_served
+from reconcile.manager.webhook_serving import ServedWebhooks, routes_of, warn_unserved, webhooks_served
 from reconcile.ops.health_checks import Check, ping
-from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.serving_addresses import Address, parse_address
 from reconcile.ops.watchdog import Watchdog, log_stall
 from reconcile.runs.run_request import Cause, Named, Request
 from reconcile.runs.supervision import noted, without_groups
-from reconcile.webhooks.routes import routes_of
 
 if TYPE_CHECKING:
     from reconcile.manager.sharded_replica import ShardedReplica
+    from reconcile.ops.manager_status import ManagerStatus
     from reconcile.ops.metrics import Metrics
     from reconcile.ops.page_routes import PageSources
 
@@ -153,11 +152,13 @@ class Manager(Lifecycle):
         self.options = options
         self._configured = True
 
-    def status(self) -> ManagerStatus:
+    def status(self) -> "ManagerStatus":
         """What every controller and every informer does now."""
         assembly = self._assembly
         clusters = [] if assembly is None else assembly.clusters.members
         elector = None if assembly is None else assembly.elector
+        from reconcile.ops.manager_status import ManagerStatus
+
         return ManagerStatus(
             server="" if self._transport is None else self._transport.server,
             clusters=[cluster.status() for cluster in clusters],
@@ -316,6 +317,8 @@ class Manager(Lifecycle):
     def _other_loops(self) -> "OtherLoops[Manager]":
         if self.options["loops"] == 1:
             return OtherLoops()
+        from reconcile.manager.loop_threads import divided, options_of
+
         options = self.options = divided(self.options)
         return OtherLoops.of(
             options["loops"],

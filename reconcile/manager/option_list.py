@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 from attrs import evolve, frozen
 
 from informers import Clock, InformerOptions, SystemClock, Transport
+from reconcile.client.certainty import LeaseTerms
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.request_limiter import RequestLimiter
 from reconcile.controller.blocking import THREADS, Blocking
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS
 from reconcile.controller.declared_writes import Undeclared
 from reconcile.manager import option_values as values
-from reconcile.manager.leadership import LeaderElection, LeaseTerms
+from reconcile.manager.leader_election import LeaderElection
 from reconcile.manager.option_values import ByController, Definitions, N, ReadyWhen, ServeMetrics
 from reconcile.models import Object
 from reconcile.ops.health_checks import Check, checked

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, ge
 
 from informers import InformerOptions, Transport
 from reconcile.client.object_selectors import parse_labels
-from reconcile.manager.leadership import LeaderElection
+from reconcile.manager.leader_election import LeaderElection
 from reconcile.models import Object, kind_of
 from reconcile.ops.serving_addresses import parse_address
 

@@ -13,13 +13,14 @@ from informers import Clock, Transport, get_logger
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.manager.option_list import ConfigurationError, ManagerOptions
+from reconcile.models.versions import families
 from reconcile.ops.serving_addresses import ServeError, parse_address
-from reconcile.webhooks.routes import Route, routes_of
 
 if TYPE_CHECKING:
     from reconcile.manager.certificate_keeper import CertificateKeeper
     from reconcile.manager.webhook_server import Call, ServingCertificate
     from reconcile.ops.metrics import Metrics
+    from reconcile.webhooks.routes import Route
 
 _DAY = datetime.timedelta(days=1)
 _log = get_logger("reconcile.webhooks")
@@ -35,6 +36,20 @@ class ServedWebhooks:
 
     address: str = ""
     check: Callable[[], None] = _passes
+
+
+def routes_of(controllers: Iterable[Controller[Any]]) -> "Sequence[Route]":
+    """The routes of a manager; raises TypeError and ValueError as `reconcile.webhooks.routes.routes_of` does.
+
+    Which module is loaded only where a controller has something that a webhook may serve.
+    """
+    controllers = list(controllers)
+    versions = families([controller.kind for controller in controllers])
+    if not any(one.admission for one in controllers) and all(len(kinds) < 2 for kinds in versions):
+        return ()
+    from reconcile.webhooks import routes
+
+    return routes.routes_of(controllers)
 
 
 @asynccontextmanager
@@ -81,7 +96,7 @@ def _days_shown(clock: Clock, metrics: "Metrics | None") -> Callable[[datetime.d
 
 @asynccontextmanager
 async def _certificate(
-    options: ManagerOptions, routes: Sequence[Route], transport: Transport, metrics: "Metrics | None"
+    options: ManagerOptions, routes: "Sequence[Route]", transport: Transport, metrics: "Metrics | None"
 ) -> "AsyncIterator[tuple[ServingCertificate, Callable[[], None]]]":
     """The certificate, and a check that raises while API servers may not trust it."""
     on_shown = _days_shown(options["clock"], metrics)
@@ -110,7 +125,7 @@ async def _certificate(
 @asynccontextmanager
 async def _own_certificate(
     options: ManagerOptions,
-    routes: Sequence[Route],
+    routes: "Sequence[Route]",
     transport: Transport,
     on_shown: Callable[[datetime.datetime], None],
 ) -> AsyncIterator["CertificateKeeper"]:

@@ -1,7 +1,9 @@
 """Classes for the objects of the API, their JSON, and their CustomResourceDefinitions."""
 
+from typing import TYPE_CHECKING
+
+from informers.lazy_face import on_demand
 from reconcile.models.codec import decode, decode_snapshot, encode, structure, unstructure
-from reconcile.models.definition import definition_of
 from reconcile.models.extra_fields import ExtraFields
 from reconcile.models.fields import UNSET, Rule, Schema, UnsetType, field
 from reconcile.models.frozen import FrozenList, FrozenMapping, freeze, thaw
@@ -23,6 +25,9 @@ from reconcile.models.reading import DecodeError, FieldError
 from reconcile.models.scale import Scale
 from reconcile.models.values import Quantity
 from reconcile.models.writing import MicroTime, ResourceAmounts
+
+if TYPE_CHECKING:
+    from reconcile.models.definition import definition_of
 
 __all__ = [
     "UNSET",
@@ -61,3 +66,6 @@ __all__ = [
     "unstructure",
     "unstructured_kind",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_demand(__name__)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from reconcile.models.conversions import are_convertible
-from reconcile.models.definition import definition_of, refuse_loss
 from reconcile.models.objects import Object, kind_of
 
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
@@ -87,6 +86,8 @@ def definition_to_install(
     ((newest, *older),) = families([kind])
     if conversion is None and older and are_convertible((newest, *older)):
         conversion = _webhook_of(installed)
+    from reconcile.models.definition import definition_of, refuse_loss
+
     definition = definition_of(newest, *older, conversion=conversion)
     if installed is None:
         return definition

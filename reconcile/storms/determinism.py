@@ -34,6 +34,16 @@ class NondeterministicRun(TerminalError):
         self.paths = tuple(paths)
 
 
+def check_renderings(one: Rendering, other: Rendering) -> None:
+    """Raises NondeterministicRun for two runs on one state whose desired states differ.
+
+    Also where the other has written a list again in another order.
+    """
+    paths = [*rendering_differences(*without_server_set(one, other)), *reordered_lists(other[1])]
+    if paths:
+        raise NondeterministicRun(paths)
+
+
 def rendering_differences(one: Rendered, other: Rendered) -> Sequence[str]:
     """Where two renderings of one state differ: `ConfigMap default/web: .data.stamp`."""
     lines: list[str] = []

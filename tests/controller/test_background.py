@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from reconcile import Context, Controller, LeaderElection
-from reconcile.controller.background_tasks import Background
+from reconcile.controller.object_background import Background
 from reconcile.errors import LeadershipLost
 from reconcile.kinds import Lease, LeaseSpec
 from tests.helpers.managers import Toy, ToySpec, World, idle, played

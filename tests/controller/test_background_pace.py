@@ -5,7 +5,7 @@ import anyio.to_thread
 import pytest
 
 from reconcile import Context, Controller
-from reconcile.controller.background_tasks import Background, _PacedTrigger
+from reconcile.controller.object_background import Background, PacedTrigger
 from reconcile.runs.run_request import Cause
 from tests.helpers.managers import Toy, World, played
 from tests.helpers.scenarios import in_world
@@ -83,7 +83,7 @@ async def test_what_still_waits_is_dropped_with_the_object(world: World) -> None
 
 async def test_a_thread_may_ask_and_nothing_is_asked_for_after_the_end() -> None:
     asked: list[Cause] = []
-    trigger = _PacedTrigger(asked.append)
+    trigger = PacedTrigger(asked.append)
     cause = Cause("triggered", note="of a thread")
     await anyio.to_thread.run_sync(trigger.ask, cause)
     await anyio.sleep(0.01)

@@ -11,7 +11,7 @@ from reconcile.controller import declared_writes as declarations_module
 from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.controller.run_history import KEYS_REMEMBERED, RunHistory
 from reconcile.controller.run_result import RunResult
-from reconcile.controller.write_details import WRITES_KEPT
+from reconcile.controller.shown_runs import WRITES_KEPT
 from reconcile.embedded.log import _KEPT_SNAPSHOTS
 from reconcile.kinds import ConfigMap
 from reconcile.manager.shadow import REMEMBERED as SHADOW_REMEMBERED

@@ -29,7 +29,7 @@ from reconcile import (
     SyncContext,
     Watch,
 )
-from reconcile.controller.background_tasks import Background
+from reconcile.controller.object_background import Background
 from reconcile.controller.sources import SourceContext
 from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import ConfigMap, Secret

@@ -21,7 +21,7 @@ from reconcile import (
     predicates,
 )
 from reconcile.controller.function_failures import FunctionFailures
-from reconcile.controller.key_mapping import wakes
+from reconcile.controller.waking import wakes
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.models import kind_of
 from tests.helpers.managers import Toy, ToySpec, World, played

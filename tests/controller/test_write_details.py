@@ -8,7 +8,8 @@ from informers import APIResource, Key, Snapshot
 from reconcile import kind_of
 from reconcile.client.redaction import SecretValues
 from reconcile.controller.run_result import RunResult
-from reconcile.controller.write_details import WRITES_KEPT, WriteDetails
+from reconcile.controller.shown_runs import WRITES_KEPT
+from reconcile.controller.write_details import WriteDetails
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.runs.run_request import Request
 from reconcile.runs.write_events import EndedWrite
