@@ -261,7 +261,7 @@ def run_recorder_of(
     controllers: Sequence[Controller[Any]],
     clusters: Sequence[str],
     log: structlog.stdlib.BoundLogger,
-    sharding: Sharding | None = None,
+    sharding: "Sharding | None" = None,
 ) -> "RunRecorder | None":
     """What records the runs of a manager; its module is loaded only where there is a recording."""
     if not options["record"]:
