@@ -1,6 +1,5 @@
 """Keeps one store equal to one resource of one server, and passes changes to handlers."""
 
-import asyncio
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from informers.api_errors import NotFound
 from informers.applied import Appliers
 from informers.background_compression import BackgroundCompression
 from informers.broadcast import Broadcast
+from informers.callbacks import callbacks_of_asyncio
 from informers.clock import Clock, SystemClock
 from informers.collection import Collection
 from informers.handlers import AsyncHandler, Handler, Handlers, Registration, Tasks
@@ -27,6 +27,7 @@ from informers.logs import get_logger, is_worth_a_line
 from informers.owed_parts import OwedPart
 from informers.reachability import Reachability
 from informers.reflector import Reflector
+from informers.replays import Replays
 from informers.resource import APIResource
 from informers.scanning import check_whole
 from informers.sink import Sink
@@ -37,9 +38,6 @@ from informers.transport import Transport
 
 if TYPE_CHECKING:
     from informers.informer_status import InformerState, InformerStatus
-
-RESYNC_JITTER = 0.1
-"""Share of its period by which a resync may be late at random, so that resyncs of many kinds spread out."""
 
 PATIENCE = 0.5
 """Seconds to wait for a version. A watch is normally late by milliseconds, so a relist is faster then."""
@@ -88,6 +86,7 @@ class Informer:
         self._reach = reach or Reachability(transport, self._clock)
         self._log: structlog.stdlib.BoundLogger = get_logger("informers").bind(resource=str(resource))
         self._handlers = Handlers(self._log)
+        self._replays = Replays(self.store, self._handlers, self._clock)
         self._selects = selects(options.labels or "", options.fields or "", options.shard or "")
         self._shards = selects(shard=options.shard) if options.shard else None
         self._share = share
@@ -189,7 +188,7 @@ class Informer:
         gets later changes only.
         """
         registration = self._handlers.add(handler, self._present() if present else ())
-        return self._resynced(registration, resync)
+        return self._replays.to(registration, resync)
 
     def add_async_handler(self, handler: AsyncHandler, *, resync: float | None = None) -> Registration:
         """Await `handler` for all present objects and every later change, while the informer runs.
@@ -197,35 +196,10 @@ class Informer:
         With `resync`, the store is replayed to it at that interval in seconds (up to a tenth longer).
         """
         registration = self._handlers.add_async(handler, self._present())
-        return self._resynced(registration, resync)
+        return self._replays.to(registration, resync)
 
     def _present(self) -> Iterable[Delta]:
         return [Delta(None, snapshot, initial=True) for snapshot in self.store]
-
-    def _resynced(self, registration: Registration, seconds: float | None) -> Registration:
-        registration.resync = seconds
-        self._set_resync(registration)
-        return registration
-
-    def _set_resync(self, registration: Registration) -> None:
-        """Schedule the next replay to a handler by a timer, which needs no task."""
-        if self._tasks is None or registration.resync is None or registration.removed:
-            return
-        seconds = registration.resync * (1 + RESYNC_JITTER * self._clock.random())
-        due = partial(self._tasks.start_soon, self._resync, registration)
-        registration.timer = asyncio.get_running_loop().call_later(seconds, due)
-
-    async def _resync(self, registration: Registration) -> None:
-        """Replay the store to one handler, except objects with a change that already waits for it."""
-        waiting = {delta.last.key for delta in registration.backlog}
-        registration.backlog.extend(
-            Delta(snapshot, snapshot, resync=True)
-            for snapshot in self.store
-            if snapshot.key not in waiting and not registration.removed
-        )
-        self._handlers.wake()
-        await self._handlers.settle()
-        self._set_resync(registration)
 
     # --- waiting --------------------------------------------------------------------------------
 
@@ -269,19 +243,19 @@ class Informer:
         """
         if self._tasks is not None:
             raise RuntimeError(f"the informer of {self.resource} runs already")
-        if group is not None:
-            await self._run(Tasks(group))
-            return
-        async with anyio.create_task_group() as group:
-            await self._run(Tasks(group))
+        with callbacks_of_asyncio():
+            if group is not None:
+                await self._run(Tasks(group))
+                return
+            async with anyio.create_task_group() as group:
+                await self._run(Tasks(group))
 
     async def _run(self, tasks: Tasks) -> None:
         self._tasks = tasks
         try:
             self._handlers.start(tasks)
             self._compression.start(tasks)
-            for registration in self._handlers.registrations:
-                self._set_resync(registration)
+            self._replays.start(tasks)
             for part in self._parts.values():
                 if part.namespace:
                     tasks.start_soon(self._run_part, part)
@@ -291,8 +265,7 @@ class Informer:
         finally:
             self._tasks = None
             tasks.cancel()
-            for registration in self._handlers.registrations:
-                registration.stop_resync()
+            self._replays.stop()
             self._handlers.stop()
             self._compression.stop()
             self._changes.notify()

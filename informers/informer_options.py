@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attrs import evolve, field, fields, frozen
 
-from informers.compression import Compression, codec
+from informers.compression import Compression
 from informers.functions import check_function
 from informers.resource import APIResource
 from informers.stored_shape import MANAGED_FIELDS, StoredShape, Transform
@@ -65,7 +65,11 @@ _OPTIONS = tuple(option.name for option in fields(InformerOptions))
 def _compression(compress: bool | None) -> Compression | None:
     if compress is None:
         return Compression()
-    return Compression(codec()) if compress else None
+    if not compress:
+        return None
+    from informers.codecs import codec
+
+    return Compression(codec())
 
 
 def _type_meta(resource: APIResource, metadata_only: bool) -> bytes:

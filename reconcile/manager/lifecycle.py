@@ -11,6 +11,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from informers import get_logger
+from informers.callbacks import callbacks_of_asyncio
 from informers.cancellation import Interrupted, asked_to_end, cancel_requests
 from reconcile.manager.interpreter import present_objects_spared
 from reconcile.manager.signals import on_signal
@@ -59,7 +60,8 @@ class Lifecycle(ABC):
         cancels = cancel_requests()
         try:
             try:
-                yield
+                with callbacks_of_asyncio():
+                    yield
                 if not self._stopping.is_set():
                     raise Interrupted(_CANCELLED)
             except asyncio.CancelledError as error:

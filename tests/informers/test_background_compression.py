@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from informers import Delta, InformerOptions, Key, Snapshot
 from informers import background_compression as background
 from informers import compression_rule as rule
-from informers.compression import Codec, Compression, StandardZstdCodec, ZlibCodec, ZstdCodec
+from informers.codecs import StandardZstdCodec, ZlibCodec, ZstdCodec
+from informers.compression import Codec, Compression
 from informers.store import Store
 from informers.stored_shape import StoredShape
 from reconcile import ObjectMeta

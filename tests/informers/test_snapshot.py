@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from informers import Snapshot
 from informers import snapshot as module
-from informers.compression import Compression, ZlibCodec
+from informers.codecs import ZlibCodec
+from informers.compression import Compression
 from informers.snapshot import SnapshotOwner
 from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
 

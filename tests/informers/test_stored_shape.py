@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import APIResource, InformerOptions, Snapshot
-from informers.compression import Codec, Compression, StandardZstdCodec, ZlibCodec, ZstdCodec, codec
+from informers.codecs import StandardZstdCodec, ZlibCodec, ZstdCodec, codec
+from informers.compression import Codec, Compression
 from informers.stored_shape import StoredShape, without_managed_fields
 from tests.helpers.standard_zstd import standard_zstd
 

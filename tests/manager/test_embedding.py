@@ -92,3 +92,16 @@ async def test_an_aiohttp_application_ends_with_its_manager(
     with pytest.raises(Interrupted):
         await runner.cleanup()
     assert signals == [signal.SIGTERM]
+
+
+@pytest.mark.rule("life-wait")
+def test_a_manager_under_asyncio_run_is_stopped_from_a_callback(page: dict[str, Any]) -> None:
+    """As by `loop.add_signal_handler(SIGTERM, manager.stop)`. A callback has no task."""
+
+    async def stopped() -> None:
+        manager = page["make_manager"]()
+        async with asyncio.timeout(10), manager:
+            asyncio.get_running_loop().call_soon(manager.stop)
+            await manager.wait()
+
+    asyncio.run(stopped())

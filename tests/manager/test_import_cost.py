@@ -76,7 +76,7 @@ anyio.run(main)
 LEFT_OUT = (
     "_sysconfigdata",
     "difflib",
-    "informers.compression",
+    "informers.codecs",
     "informers.informer_status",
     "kubernetes_asyncio",
     "reconcile.blocks",

@@ -2,12 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import pytest
-from attrs import define, frozen
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +32,6 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from reconcile.testing.fake_services.service import services_of
 from reconcile.testing.recorded_requests import RecordedRequest
 
 
@@ -442,44 +440,6 @@ def test_the_state_hides_secrets_and_keeps_equal_ones_equal() -> None:
         assert len(set(shown)) == 2
 
     played(main)
-
-
-# --- where a scenario finds services --------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Slotted:
-    one: FakeService
-    other: object = None
-
-
-@define
-class Attrs:
-    one: FakeService
-    number: int = 3
-
-
-class Plain:
-    def __init__(self, one: FakeService) -> None:
-        self.one = one
-
-
-@pytest.mark.parametrize(
-    "holder", [Slotted, Attrs, Plain, lambda one: one, lambda one: [one], lambda one: {"a": one, "b": 3}]
-)
-def test_services_are_found_in_what_holds_them(holder: Callable[[FakeService], object]) -> None:
-    service = dns()
-    assert services_of(holder(service)) == (service,)
-
-
-@pytest.mark.parametrize("outside", [None, 3, "text", object(), [1], FakeService])
-def test_what_has_no_services_is_no_error(outside: object) -> None:
-    assert services_of(outside) == ()
-
-
-def test_two_services_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="two services outside have one name: dns, dns"):
-        services_of((dns(), dns()))
 
 
 def test_a_route_for_get_answers_head_too() -> None:
