@@ -37,6 +37,7 @@ CASES = [Features(*switches) for switches in itertools.product([False, True], re
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 NOT_SHOWN = {
     "reconcile_informer_resource_version": "a number that says nothing by itself",
+    "reconcile_informer_compressing": "the bytes of bodies are shown, which is what compression changes",
     "reconcile_api_server_outages_total": "the timeline of what is reachable shows them",
     "reconcile_storms_total": "the active ones are shown",
     "workqueue_adds_total": "runs are shown, and keys that are added twice run once",
