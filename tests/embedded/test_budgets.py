@@ -34,7 +34,7 @@ SECONDS = 2.0
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """A second of this process' time, or two beside other work; `thrifty` measures memory, which is slower."""
+    """A second of CPU, or two beside other work; `thrifty` measures memory, which is slower."""
     before = time.process_time()
     yield
     assert time.process_time() - before < SECONDS
