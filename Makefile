@@ -98,7 +98,7 @@ sweep: setup-test ## examples, simulated workloads and bundled controllers under
 		-k "survives or bundled or workloads or simulated or nodegroups_faults or rotation or protocol or died" $(SWEPT) $(ARGS)
 
 SCHEDULES ?= 100000
-shards: setup-test ## replicas that share objects under 100,000 schedules of faults, 6 hours of one core; SCHEDULES=100 for a part
+shards: setup-test ## replicas that share objects under 100,000 schedules of faults, 7 hours of one core; SCHEDULES=100 for a part
 	@SHARD_SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -s -q -p no:logging tests/manager/test_sharding_simulated.py $(ARGS)
 
 alerts: setup-test ## each alert under its planned fault, and RUNS=200 healthy runs in which none may fire: an hour of one core
