@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -120,9 +120,12 @@ async def test_an_endless_request_head_is_cut_off() -> None:
     async with serving() as (_, place):
 
         def send() -> None:
-            with clients(1, place, HALF) as (client,), pytest.raises(ConnectionError):
+            with clients(1, place, HALF) as (client,), suppress(ConnectionError):
                 for number in range(2000):
                     client.sendall(b"X-%d: " % number + b"x" * 1000 + b"\r\n")
+                # Buffers may hold all of that before the server has read so much: then the end comes later.
+                while client.recv(1000):
+                    pass
 
         await anyio.to_thread.run_sync(send)
 
