@@ -29,12 +29,12 @@ YAML = "application/yaml"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 MEMORY = 120 * 1024 * 1024
-SECONDS = 2.0
+SECONDS = 1.0
 
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """A second of CPU, or two beside other work; `thrifty` measures memory, which is slower."""
+    """A second of this process' time; memory is measured by `thrifty`, which is slower."""
     before = time.process_time()
     yield
     assert time.process_time() - before < SECONDS

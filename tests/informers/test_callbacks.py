@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import anyio
 import pytest
+import sniffio
 
 from informers import Delta, Informer
 from informers.callbacks import callbacks_of_asyncio
@@ -13,8 +14,6 @@ from reconcile import Client, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
 from tests.informers.informed import CONFIG_MAPS
-
-sniffio = pytest.importorskip("sniffio")
 
 
 @pytest.mark.rule("inv-32")
