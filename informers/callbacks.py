@@ -1,10 +1,12 @@
 """Lets timers, and other callbacks of an asyncio loop, start tasks of anyio's task groups."""
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from importlib.util import find_spec
+
+_HAS_SNIFFIO = find_spec("sniffio") is not None
+"""Without it anyio itself looks for a running loop."""
 
 
 class _Entered(threading.local):
@@ -22,10 +24,11 @@ def callbacks_of_asyncio() -> Iterator[None]:
     Where sniffio is installed, anyio asks it which library runs. It knows asyncio by the present task, and a
     callback has none: unless `anyio.run` began it all, no callback could start a task.
     """
-    sniffio: Any = sys.modules.get("sniffio")  # anyio imports it if it is installed
-    if sniffio is None:
+    if not _HAS_SNIFFIO:
         yield
         return
+    import sniffio
+
     if not _entered.count:
         _entered.before, sniffio.thread_local.name = sniffio.thread_local.name, "asyncio"
     _entered.count += 1

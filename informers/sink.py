@@ -93,7 +93,7 @@ class Sink:
                 self._publish(None if held is None else self.store.drop(held, missing_at))
 
     def _effects(self, output: Effect) -> Iterator[Effect]:
-        """What comes of a decision, by what is wanted and what was read apart from the list."""
+        """The effects of a decision on the store, given its share and what was read apart from the list."""
         match output:
             case Put(snapshot) if not self.wants(snapshot):
                 yield Leave(snapshot)

@@ -1,4 +1,4 @@
-"""Writes files whole or not at all, whoever else writes them at the same time."""
+"""Writes files atomically, also if several processes write the same file."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What compression in the background saves and costs, of 100,000 pods of 4 KB that nobody reads.
+"""What compression in the background saves and costs, for 100,000 pods of 4 KB without reads.
 
 Each measurement is made in a process of its own, with the default or with `compress=False`. The minutes that
 an informer waits are seconds here. Stalls and CPU are of the first walk, which compresses every body, and are

@@ -1,4 +1,4 @@
-"""A large store that is seldom read is compressed in the background, and nobody can tell."""
+"""A large store that is seldom read is compressed in the background, without a visible change."""
 
 import asyncio
 from collections import Counter
@@ -74,7 +74,7 @@ async def until_compressed(world: World) -> None:
 
 @small_is_large
 @in_world(informed)
-async def test_a_large_store_that_nobody_reads_is_compressed_and_shows_no_change(world: World) -> None:
+async def test_a_large_store_without_reads_is_compressed_and_looks_unchanged(world: World) -> None:
     await fill(world)
     store, deltas = world.informer.store, list[Delta]()
     world.informer.add_handler(deltas.append, present=False)

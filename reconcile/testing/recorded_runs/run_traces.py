@@ -72,7 +72,7 @@ class RunTrace:
 class RunTraces(Iterator[TimedEvent]):
     """The events of a recording in their order; `of` knows what comes of a run that begins.
 
-    Raises RecordingProblem if too much is under way at once, as in a recording that somebody made up.
+    Raises RecordingProblem if the runs under way take too much memory, as in a forged recording.
     """
 
     events: Iterator[TimedEvent]
