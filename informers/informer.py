@@ -143,11 +143,11 @@ class Informer:
 
     def status(self) -> "InformerStatus":
         """What the informer does now."""
+        from informers.informer_status import InformerStatus
+
         reflectors = [part.reflector for part in self._parts.values()]
         heard = [reflector.status.heard for reflector in reflectors]
         oldest = None if None in heard or not heard else min(at for at in heard if at is not None)
-        from informers.informer_status import InformerStatus
-
         return InformerStatus(
             resource=str(self.resource),
             namespace=",".join(self.namespaces),

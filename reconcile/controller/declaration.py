@@ -214,7 +214,11 @@ def _kinds(kinds: Iterable[type[Object]]) -> tuple[type[Object], ...]:
 
 
 def _admissions(admission: "Admission[Any] | Iterable[Admission[Any]]") -> "tuple[Admission[Any], ...]":
-    return tuple(admission) if isinstance(admission, Iterable) else (admission,)
+    if admission == ():
+        return ()
+    from reconcile.controller.admission import Admission
+
+    return (admission,) if isinstance(admission, Admission) else tuple(admission)
 
 
 def _indexes(indexes: Mapping[str, Index[Any]]) -> Mapping[str, Index[Any]]:

@@ -154,11 +154,11 @@ class Manager(Lifecycle):
 
     def status(self) -> "ManagerStatus":
         """What every controller and every informer does now."""
+        from reconcile.ops.manager_status import ManagerStatus
+
         assembly = self._assembly
         clusters = [] if assembly is None else assembly.clusters.members
         elector = None if assembly is None else assembly.elector
-        from reconcile.ops.manager_status import ManagerStatus
-
         return ManagerStatus(
             server="" if self._transport is None else self._transport.server,
             clusters=[cluster.status() for cluster in clusters],

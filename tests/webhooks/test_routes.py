@@ -79,3 +79,8 @@ def test_a_route_of_conversion_has_no_admission() -> None:
     assert isinstance(route, Route)
     with pytest.raises(TypeError, match="conversion"):
         _ = route.admission
+
+
+def test_what_is_neither_an_admission_nor_several_is_refused_at_the_declaration() -> None:
+    with pytest.raises(TypeError, match="not iterable"):
+        Controller(Box, keep, admission=5)  # type: ignore[arg-type]
