@@ -1,6 +1,5 @@
 """Every request has a budget: no body, however it is made, holds the server or fills its memory."""
 
-import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,20 +23,13 @@ from tests.embedded.api_client import (
     definition,
     widget,
 )
+from tests.helpers.processor_time import bounded
 
 YAML = "application/yaml"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 MEMORY = 120 * 1024 * 1024
 SECONDS = 1.0
-
-
-@contextmanager
-def bounded() -> Iterator[None]:
-    """A second of this process' time; memory is measured by `thrifty`, which is slower."""
-    before = time.process_time()
-    yield
-    assert time.process_time() - before < SECONDS
 
 
 @contextmanager
@@ -76,7 +68,7 @@ def aliases(levels: int, each: int = 9) -> bytes:
 def test_repeated_copies_in_a_patch_are_refused(api: Api, operations: int) -> None:
     ops = [{"op": "add", "path": "/data/k", "value": "x" * 1000}]
     ops += [{"op": "copy", "from": "/data", "path": f"/data/k{number}"} for number in range(operations - 1)]
-    with bounded(), thrifty():
+    with bounded(SECONDS), thrifty():
         answer = api.send("PATCH", f"{CONFIG_MAPS}/a", ops, content_type=JSON_PATCH)
     assert answer.status == 422
 
@@ -85,7 +77,7 @@ def test_repeated_copies_in_a_patch_are_refused(api: Api, operations: int) -> No
 def test_shifting_long_lists_in_a_patch_is_bounded(api: Api) -> None:
     ops: list[dict[str, Any]] = [{"op": "add", "path": "/spec/many", "value": [1] * 700_000}]
     ops += [{"op": "add", "path": "/spec/many/0", "value": 1}] * 9_000
-    with bounded():
+    with bounded(SECONDS):
         assert api.send("PATCH", f"{WIDGETS}/a", ops, content_type=JSON_PATCH).status == 422
 
 
@@ -121,7 +113,7 @@ def test_shifting_long_lists_in_a_patch_is_bounded(api: Api) -> None:
 @pytest.mark.parametrize("kind", [YAML, APPLY])
 def test_no_yaml_blocks_the_server(api: Api, body: bytes, kind: str) -> None:
     method, path = ("POST", CONFIG_MAPS) if kind == YAML else ("PATCH", f"{CONFIG_MAPS}/a")
-    with bounded():
+    with bounded(SECONDS):
         answer = api.send(method, path, body, query={"fieldManager": "a"}, content_type=kind)
     assert answer.status in (400, 413, 422)
     assert len(answer.body["message"]) < 5000
@@ -176,7 +168,7 @@ def nested(depth: int) -> bytes:
 @pytest.mark.parametrize("kind", ["application/json", YAML, "application/merge-patch+json", APPLY])
 def test_a_body_that_is_nested_too_deeply_is_refused(api: Api, depth: int, kind: str) -> None:
     method, path = ("PATCH", f"{WIDGETS}/a") if "patch" in kind else ("POST", WIDGETS)
-    with bounded():
+    with bounded(SECONDS):
         answer = api.send(method, path, nested(depth), query={"fieldManager": "a"}, content_type=kind)
     assert (answer.status == 400) is (depth > 199)
     assert depth <= 199 or "max depth" in answer.body["message"]
@@ -236,7 +228,7 @@ def test_no_combination_of_schema_and_object_blocks_the_server(
     api: Api, schema: dict[str, Any], spec: dict[str, Any]
 ) -> None:
     defined(api, schema)
-    with bounded():
+    with bounded(SECONDS):
         answer = thing(api, spec)
     assert answer.status in (201, 400, 413, 422, 500)
     if answer.status == 500:
@@ -255,7 +247,7 @@ def test_a_long_list_of_ordinary_items_is_accepted(api: Api) -> None:
     }
     defined(api, of_items(item))
     spec = {"all": [{"name": f"item-{number}", "size": number, "kind": "A"} for number in range(20_000)]}
-    with bounded():
+    with bounded(SECONDS):
         assert thing(api, spec).status == 201
 
 
@@ -316,7 +308,7 @@ def test_yaml_keys_that_are_not_text_become_text(api: Api) -> None:
 @pytest.mark.parametrize("text", ["9" * 5000, "9" * 3_000_000, "9" * 2_000_000 + "x", "." * 2_000_000])
 def test_a_quantity_that_is_too_long_is_refused(api: Api, text: str) -> None:
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": text}}}
-    with bounded():
+    with bounded(SECONDS):
         assert api.send("POST", "/api/v1/namespaces/default/resourcequotas", quota).status in (400, 413, 422)
 
 

@@ -1,6 +1,5 @@
 """What rules in CEL may cost: whatever they do inside functions, no object holds the server."""
 
-import time
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from reconcile.embedded.schema.cel.cel_rules import CelRule, Checker
 from reconcile.embedded.schema.cel.cel_types import Types
 from reconcile.embedded.schema.cel.declared import declared
 from tests.embedded.api_client import DEFINITIONS, Api, definition
+from tests.helpers.processor_time import bounded
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -85,9 +85,8 @@ def ruled(rule: str, **more: str) -> ResourceSchema:
 )
 def test_an_expensive_call_inside_functions_is_refused_before_it_runs(rule: str) -> None:
     schema = ruled(rule)
-    before = time.process_time()
-    (cause,) = schema.validate({"spec": LARGE})
-    assert time.process_time() - before < 1
+    with bounded(1):
+        (cause,) = schema.validate({"spec": LARGE})
     assert OUT in cause.message
 
 
@@ -110,9 +109,8 @@ def test_an_expensive_call_inside_functions_is_refused_before_it_runs(rule: str)
 )
 def test_a_rule_that_reads_a_large_object_once_is_evaluated(rule: str) -> None:
     schema = ruled(rule)
-    before = time.process_time()
-    assert schema.validate({"spec": LARGE}) == []
-    assert time.process_time() - before < 1
+    with bounded(1):
+        assert schema.validate({"spec": LARGE}) == []
 
 
 @pytest.mark.rule("api-142")
@@ -122,28 +120,25 @@ def test_rules_for_every_item_of_a_long_list_share_one_budget() -> None:
     openapi = {"type": "object", "properties": {"all": {"type": "array", "items": item}}}
     schema = compile_schema(openapi)
     assert schema.validate({"all": [{"n": 1}] * 10_000}) == []
-    before = time.process_time()
-    (cause,) = schema.validate({"all": [{"n": 1}] * 100_000})
-    assert time.process_time() - before < 2
+    with bounded(2):
+        (cause,) = schema.validate({"all": [{"n": 1}] * 100_000})
     assert OUT in cause.message
 
 
 @pytest.mark.rule("api-142")
 def test_a_message_that_costs_too_much_also_ends_the_rules() -> None:
     schema = ruled("self.n < 0", messageExpression="self.list.map(x, self.big).join(',')")
-    before = time.process_time()
-    assert any(OUT in cause.message for cause in schema.validate({"spec": LARGE}))
-    assert time.process_time() - before < 1
+    with bounded(1):
+        assert any(OUT in cause.message for cause in schema.validate({"spec": LARGE}))
 
 
 @pytest.mark.rule("api-142")
 def test_a_schema_with_thousands_of_rules_is_refused() -> None:
     rules = [{"rule": f"self.n != {number}"} for number in range(20_000)]
-    before = time.process_time()
-    (cause,) = check_structural(
-        {"type": "object", "properties": {"n": NUMBER}, "x-kubernetes-validations": rules}, "schema"
-    )
-    assert time.process_time() - before < 1
+    with bounded(1):
+        (cause,) = check_structural(
+            {"type": "object", "properties": {"n": NUMBER}, "x-kubernetes-validations": rules}, "schema"
+        )
     assert cause.reason == "FieldValueTooMany"
 
 

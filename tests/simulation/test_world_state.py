@@ -12,6 +12,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.testing import Apply, Delete, Edit, FaultPlan, Scenario, ScenarioAct, Touch, Wait, World
 from reconcile.testing.exploration.world_state import WorldState, WorldStates, digest
 from reconcile.testing.scenario_runner import ScenarioRunner
+from tests.helpers.processor_time import within
 from tests.simulation.toys import PLOT, Plot, keep, scenario
 
 BED = "/api/v1/namespaces/default/configmaps/east-0"
@@ -200,4 +201,4 @@ def test_a_state_of_a_small_world_takes_less_than_a_millisecond(most_seconds: fl
         return time.process_time() - began
 
     costs = sorted(in_a_step(scenario(), cost))
-    assert costs[len(costs) // 2] < most_seconds
+    assert within(costs[len(costs) // 2], most_seconds)

@@ -1,6 +1,5 @@
 """Objects in other versions: what is lost is kept, and put back where nothing has changed since."""
 
-import time
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from reconcile.webhooks import ConversionError, converts
 from reconcile.webhooks.kept_fields import lost, restored
 from reconcile.webhooks.object_conversion import VersionedKind
 from tests.helpers.json_values import documents
+from tests.helpers.processor_time import bounded
 from tests.webhooks.shops import ALPHA, BETA, GROUP, KEPT, SHOPS, V1, Shop, ShopAlpha, ShopBeta, shop
 
 numbers = st.integers(0, 3)
@@ -141,9 +141,8 @@ def test_a_malformed_annotation_is_dropped(text: str) -> None:
 
 def test_an_annotation_is_read_in_linear_time_even_if_it_fits_nothing() -> None:
     items, entry = list(range(30_000)), [0, -1, {}]
-    began = time.process_time()
-    assert restored(items, {"items": [entry] * 30_000}) == items
-    assert time.process_time() - began < 10
+    with bounded(10):
+        assert restored(items, {"items": [entry] * 30_000}) == items
 
 
 def test_kept_fields_that_would_make_the_object_invalid_are_left_out() -> None:
