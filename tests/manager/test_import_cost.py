@@ -74,6 +74,7 @@ anyio.run(main)
 """
 
 LEFT_OUT = (
+    "aiohttp",
     "_sysconfigdata",
     "difflib",
     "informers.codecs",

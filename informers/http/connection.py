@@ -1,0 +1,156 @@
+"""One connection, which carries one exchange after another."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from informers.http.failures import CutOff, HttpFailure, NotHttp, TooLate
+from informers.http.reply import Reply
+
+
+class Connection(asyncio.Protocol):
+    """Sends a request and feeds what comes back to its `Reply`.
+
+    `ended` is called when it ends, `returned` when who took it needs it no more.
+    """
+
+    def __init__(self) -> None:
+        self.ended: Callable[[Connection], None] = _nobody
+        self.returned: Callable[[Connection], None] = Connection.close
+        self.answers = 0
+        self.idle_since = 0.0
+        self._transport: Any = None
+        self._reply: Reply | None = None
+        self._parser: Any = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused = False
+        self._open = True
+        self._keeps = True
+
+    @property
+    def transport(self) -> Any:
+        """The asyncio transport beneath it."""
+        return self._transport
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it can carry another request: the last answer is whole, and the server keeps it open."""
+        return self._open and self._keeps and self._reply is None and not self._transport.is_closing()
+
+    def send(self, data: bytes, *, without_body: bool = False) -> Reply:
+        """Send a request; the reply to it is what arrives from now on, `without_body` to a HEAD."""
+        assert self._reply is None
+        reply = self._reply = Reply(self, without_body=without_body)
+        self._parser = HttpResponseParser(reply)
+        self._transport.write(data)
+        return reply
+
+    def limit(self, deadline: float) -> None:
+        """Fail the present exchange with TooLate if it is not over at a time of the event loop."""
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._fail, TooLate())
+
+    def unlimit(self) -> None:
+        """Let the present exchange take as long as it likes."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def release(self) -> None:
+        """Give it back to where it was taken from, once; it is kept there if it is reusable."""
+        self.returned(self)
+
+    def close(self) -> None:
+        """Close it at once. An exchange in progress fails."""
+        self.unlimit()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- what its reply asks ----------------------------------------------------------------------
+
+    def carries(self, reply: Reply) -> bool:
+        """Whether that is the present exchange."""
+        return self._reply is reply
+
+    def parsed_status(self) -> int:
+        """The status in the line that was parsed last."""
+        status: int = self._parser.get_status_code()
+        return status
+
+    def completed(self, reply: Reply) -> None:
+        """The parser has seen the end of the reply."""
+        self._keeps = bool(self._parser.should_keep_alive()) and not reply.without_body
+        self._leave(reply)
+
+    def read_on(self, reply: Reply) -> None:
+        """What had arrived was taken."""
+        if self._paused and self._open:
+            self._paused = False
+            self._transport.resume_reading()
+
+    # --- what asyncio calls -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        reply = self._reply
+        if reply is None:
+            # Nobody asked: it may be the answer to a request of somebody else, as after a smuggled one.
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+            if self._reply is reply:
+                self._account(reply, len(data))
+        except HttpFailure as failure:
+            self._fail(failure)
+        except HttpParserUpgrade:
+            self._fail(NotHttp("the server switches to another protocol"))
+        except HttpParserError as error:
+            cause = error.__context__
+            self._fail(cause if isinstance(cause, HttpFailure) else NotHttp(str(error)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open = False
+        if (reply := self._reply) is not None:
+            if exc is None and reply.ends_with_connection:
+                self._leave(reply)
+            else:
+                self._fail(CutOff(_described(exc), silent=reply.silent))
+        self.ended(self)
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _account(self, reply: Reply, count: int) -> None:
+        if reply.begun and reply.without_body:
+            self._keeps = False
+            self._leave(reply)
+            return
+        if reply.arrived(count) and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _leave(self, reply: Reply) -> None:
+        self.unlimit()
+        self._reply = self._parser = None
+        self.answers += 1
+        reply.finish()
+
+    def _fail(self, failure: HttpFailure) -> None:
+        reply, self._reply = self._reply, None
+        self._keeps = False
+        self.close()
+        if reply is not None:
+            reply.fail(failure)
+
+
+def _described(error: Exception | None) -> str:
+    if error is None:
+        return "the server closed it"
+    return str(error) or type(error).__name__
+
+
+def _nobody(connection: Connection) -> None:
+    """Nobody asked to be told."""
