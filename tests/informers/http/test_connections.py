@@ -198,17 +198,16 @@ def test_the_password_of_a_proxy_is_not_shown() -> None:
 async def test_an_address_where_nothing_listens_is_passed_over(
     connecting: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = socket.getaddrinfo
+    loop = asyncio.get_running_loop()
+    real = loop.getaddrinfo
 
-    def two(host: Any, *arguments: Any, **options: Any) -> Any:
+    async def two(host: Any, port: int, **options: Any) -> Any:
         if host != "api.example.com":
-            return real(host, *arguments, **options)
-        if options.get("flags"):
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        (one,) = real("127.0.0.1", *arguments, **options)
-        return [(*one[:4], ("127.0.0.2", 9)), one]
+            return await real(host, port, **options)
+        one = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+        return [(*one, ("127.0.0.2", 9)), (*one, ("127.0.0.1", port))]
 
-    monkeypatch.setattr(socket, "getaddrinfo", two)
+    monkeypatch.setattr(loop, "getaddrinfo", two)
     async with serving(always(reply(200, b"here"))) as peer:
         transport = await connecting(0, cluster={"server": f"http://api.example.com:{peer.port}"})
         assert (await get(transport)).body == b"here"
