@@ -106,7 +106,7 @@ class KubernetesTransport:
             try:
                 return Response(reply.status, reply.headers, await reply.read_whole())
             finally:
-                reply.connection.release()
+                reply.release()
         except HttpFailure as failure:
             raise self._explained(failure, request, limit) from failure
 
@@ -117,11 +117,11 @@ class KubernetesTransport:
             reply = await self._send(request, limit, stream=True)
         except HttpFailure as failure:
             raise self._explained(failure, request, limit) from failure
-        reply.connection.unlimit()
+        reply.unlimit()
         try:
             yield StreamingResponse(reply.status, reply.headers, _Chunks(self, request, reply))
         finally:
-            reply.connection.release()
+            reply.release()
 
     async def aclose(self) -> None:
         """Close all connections. Requests in progress fail, and so do later ones."""
@@ -139,11 +139,11 @@ class KubernetesTransport:
         try:
             renewed = await self._credentials.renew(proof)
         except BaseException:
-            reply.connection.release()
+            reply.release()
             raise
         if not renewed:
             return reply
-        reply.connection.release()
+        reply.release()
         return await self._send_as(request, await self._credentials.proof(), limit, stream)
 
     async def _send_as(self, request: HttpRequest, proof: Proof, limit: float, stream: bool) -> Reply:

@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._keeps = bool(self._parser.should_keep_alive()) and not reply.without_body
         self._leave(reply)
 
-    def read_on(self, reply: Reply) -> None:
+    def read_on(self) -> None:
         """What had arrived was taken."""
         if self._paused and self._open:
             self._paused = False

@@ -3,12 +3,9 @@
 import asyncio
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from informers.http.failures import CutOff, HttpFailure, NotHttp
-
-if TYPE_CHECKING:
-    from informers.http.connection import Connection
 
 MOST_HEADER_BYTES = 1 << 16
 """Of an answer's first line and headers together, and of its trailers."""
@@ -22,10 +19,33 @@ _INFORMATION = range(100, 200)
 _SWITCHING = 101
 
 
+class Carrier(Protocol):
+    """What a reply asks of the connection that carries it."""
+
+    def carries(self, reply: Any) -> bool:
+        """Whether that is its present exchange."""
+
+    def parsed_status(self) -> int:
+        """The status in the line that was parsed last."""
+
+    def completed(self, reply: Any) -> None:
+        """The parser has seen the end of the reply."""
+
+    def read_on(self) -> None:
+        """What had arrived was taken."""
+
+    def unlimit(self) -> None:
+        """Let the present exchange take as long as it likes."""
+
+    def release(self) -> None:
+        """Nobody reads from it any more."""
+
+
 class Reply:
     """An answer as it arrives. The parser of its connection calls the methods that begin with `on_`."""
 
     __slots__ = (
+        "_carrier",
         "_ends_with_connection",
         "_failure",
         "_header_bytes",
@@ -35,7 +55,6 @@ class Reply:
         "_unread",
         "_waiter",
         "begun",
-        "connection",
         "headers",
         "on_body",
         "reason",
@@ -43,8 +62,8 @@ class Reply:
         "without_body",
     )
 
-    def __init__(self, connection: "Connection", *, without_body: bool) -> None:
-        self.connection = connection
+    def __init__(self, carrier: Carrier, *, without_body: bool) -> None:
+        self._carrier = carrier
         self.without_body = without_body
         self.headers: dict[str, str] = {}
         self.status = 0
@@ -94,10 +113,18 @@ class Reply:
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def unlimit(self) -> None:
+        """Let the rest of it take as long as it likes."""
+        self._carrier.unlimit()
+
+    def release(self) -> None:
+        """Let go of its connection, which is closed if this is not whole; once."""
+        self._carrier.release()
+
     @property
     def complete(self) -> bool:
         """Whether all of it has arrived."""
-        return self.begun and self._failure is None and not self.connection.carries(self)
+        return self.begun and self._failure is None and not self._carrier.carries(self)
 
     @property
     def silent(self) -> bool:
@@ -147,7 +174,7 @@ class Reply:
         self.headers[key] = text if before is None else f"{before}, {text}"
 
     def on_headers_complete(self) -> None:
-        status = self.connection.parsed_status()
+        status = self._carrier.parsed_status()
         if status == _SWITCHING:
             raise NotHttp("the server switches to another protocol")
         if status in _INFORMATION:
@@ -165,7 +192,7 @@ class Reply:
 
     def on_message_complete(self) -> None:
         if self.begun:
-            self.connection.completed(self)
+            self._carrier.completed(self)
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -174,7 +201,7 @@ class Reply:
         part = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
         self._unread = 0
-        self.connection.read_on(self)
+        self._carrier.read_on()
         return part
 
     def _inflated(self, data: bytes) -> bytes:

@@ -36,6 +36,7 @@ PYTHON = re.compile(r"```python[^\n]*\n(.*?)```", re.DOTALL)
 INTERNAL_PACKAGES = frozenset(
     {
         "informers.apimachinery",
+        "informers.http",
         "reconcile.adoption",
         "reconcile.client",
         "reconcile.commands",
