@@ -136,13 +136,16 @@ async def _connected(origin: Origin, tls: ssl.SSLContext | None, server_name: st
         connected = await _socket_to(addresses)
     except OSError as error:
         raise NotConnected(Stage.CONNECT, error) from error
+    connection = Connection()
     try:
         name = None if tls is None else server_name or origin.host
-        _, connection = await loop.create_connection(
-            Connection, sock=connected, ssl=tls, server_hostname=name
-        )
+        await loop.create_connection(lambda: connection, sock=connected, ssl=tls, server_hostname=name)
     except BaseException as error:
-        connected.close()
+        # Cancelled in the turn in which TLS was ready, the loop would wait for the server's farewell with the
+        # file descriptor: to close that below it would have the loop take the next one for it.
+        if connection.transport is None:
+            connected.close()
+        connection.close()
         if isinstance(error, OSError):
             raise NotConnected(_stage_of(error), error) from error
         raise

@@ -13,7 +13,7 @@ import trustme
 
 from informers import HttpRequest
 from informers.api_errors import OutcomeUnknown, Unreachable
-from informers.http import Dialer, NotConnected, Origin, Pool, Proxy, RequestForm, Stage, pool
+from informers.http import Connection, Dialer, NotConnected, Origin, Pool, Proxy, RequestForm, Stage, pool
 from informers.kubernetes import Timeouts
 from informers.transport import last_check
 from tests.informers.conftest import Connect
@@ -222,6 +222,29 @@ async def test_a_dial_that_is_cancelled_leaves_no_place_taken(authority: trustme
             with anyio.move_on_after(0.05) as scope:
                 await few.take()
             assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_dial_that_is_cancelled_as_it_succeeds_leaves_its_file_descriptor_to_the_next(
+    scheme: str, authority: trustme.CA, server_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Connection.connection_made
+
+    def cancelled(connection: Connection, transport: asyncio.BaseTransport) -> None:
+        made(connection, transport)
+        dialling.cancel()
+
+    async with serving(always(reply()), server_tls if scheme == "https" else None) as peer:
+        tls = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+        dialer = Dialer(Origin(scheme, "127.0.0.1", peer.port), tls if scheme == "https" else None)
+        with monkeypatch.context() as patched:
+            patched.setattr(Connection, "connection_made", cancelled)
+            dialling = asyncio.create_task(dialer.dial())
+            with pytest.raises(asyncio.CancelledError):
+                await dialling
+        for connection in [await dialer.dial() for _ in range(3)]:
+            assert connection.reusable
+            connection.close()
 
 
 # --- proxies ----------------------------------------------------------------------------------------
