@@ -51,6 +51,8 @@ def _why_not_connected(failure: NotConnected, connection: ClusterConnection, sec
             )
         case Stage.TLS:
             return f"no TLS: {cause}. Is it an https server, and is our certificate the one it wants?"
+        case Stage.CLOSED:
+            return "this transport was closed"
         case Stage.CONNECT if isinstance(cause, ConnectionRefusedError):
             return (
                 f"nothing listens at {origin.host}:{origin.port}: "

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import anyio
 from attrs import frozen
 
-from informers.api_errors import TransportError, Unreachable
+from informers.api_errors import TransportError
 from informers.cluster_connection import ClusterConnection, find_kubeconfig
 from informers.connection_problems import explained
 from informers.credentials import Credentials, Proof
@@ -147,6 +147,8 @@ class KubernetesTransport:
         return await self._send_as(request, await self._credentials.proof(), limit, stream)
 
     async def _send_as(self, request: HttpRequest, proof: Proof, limit: float, stream: bool) -> Reply:
+        if self._closed:
+            raise NotConnected(Stage.CLOSED, "it was closed")
         deadline = asyncio.get_running_loop().time() + limit
         pool = self._pools_showing(proof).of_request(request, stream)
         data = self._encoded(request, proof)
@@ -175,8 +177,6 @@ class KubernetesTransport:
         return reply
 
     async def _taken(self, pool: Pool, *, fresh: bool = False) -> Connection:
-        if self._closed:
-            raise HttpFailure("this transport was closed")
         try:
             with anyio.fail_after(self._timeouts.connect):
                 return await pool.take(fresh=fresh)
@@ -212,8 +212,6 @@ class KubernetesTransport:
 
     def _explained(self, failure: HttpFailure, request: HttpRequest, seconds: float) -> TransportError:
         name = f"{request.method} {self.server}{request.path}"
-        if self._closed:
-            return Unreachable("this transport was closed", name)
         return explained(failure, name, self.connection, self._timeouts.connect, seconds)
 
 

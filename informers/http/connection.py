@@ -62,10 +62,8 @@ class Connection(asyncio.Protocol):
         self.returned(self)
 
     def close(self) -> None:
-        """Close it at once. An exchange in progress fails."""
-        self.unlimit()
-        if self._transport is not None:
-            self._transport.abort()
+        """Close it at once. An exchange in progress fails, even if its body has no other end than this."""
+        self._fail(CutOff("we closed it"))
 
     # --- what its reply asks ----------------------------------------------------------------------
 
@@ -141,7 +139,9 @@ class Connection(asyncio.Protocol):
     def _fail(self, failure: HttpFailure) -> None:
         reply, self._reply = self._reply, None
         self._keeps = False
-        self.close()
+        self.unlimit()
+        if self._transport is not None:
+            self._transport.abort()
         if reply is not None:
             reply.fail(failure)
 

@@ -16,6 +16,7 @@ class Stage(Enum):
     CONNECT = "connect"
     TLS = "TLS"
     TIME = "time"
+    CLOSED = "closed"
 
 
 class NotConnected(HttpFailure):

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from informers.http.connection import Connection
+from informers.http.failures import NotConnected, Stage
 
 IDLE_SECONDS = 15.0
 """How long a connection is kept that nobody uses. Servers and load balancers keep theirs for a minute."""
@@ -45,7 +46,12 @@ class Pool:
         if not fresh and (connection := self._last_idle()) is not None:
             return connection
         try:
+            # Both waits, for the place and for the connection, may outlast the pool.
+            self._check_open()
             dialled = await self._dial()
+            if self._closed:
+                dialled.close()
+            self._check_open()
         except BaseException:
             self._leave_place()
             raise
@@ -66,7 +72,7 @@ class Pool:
             self._sweep = loop.call_later(IDLE_SECONDS, self._close_idle)
 
     def close(self) -> None:
-        """Close all connections. Exchanges in progress fail."""
+        """Close all connections. Exchanges in progress fail, and no connection is given out any more."""
         self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
@@ -83,9 +89,11 @@ class Pool:
     def _use(self, connection: Connection) -> Connection:
         self._used.add(connection)
         connection.returned = self.give_back
-        if self._closed:
-            connection.close()
         return connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotConnected(Stage.CLOSED, "it was closed")
 
     def _leave_place(self) -> None:
         if self._places is not None:

@@ -305,6 +305,41 @@ async def test_closing_ends_requests_in_progress_and_refuses_later_ones(connecti
             await get(transport)
 
 
+async def test_a_write_that_was_sent_before_the_closing_may_have_been_carried_out(
+    connecting: Connect,
+) -> None:
+    arrived = asyncio.Event()
+
+    async def silent(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await asyncio.sleep(5)
+
+    async with serving(silent) as peer:
+        transport = await connecting(peer.port)
+        under_way = asyncio.create_task(transport.request(HttpRequest("PUT", "/x", body=b"{}")))
+        await arrived.wait()
+        await transport.aclose()
+        with pytest.raises(OutcomeUnknown, match="cut before the answer was whole: we closed it"):
+            await asyncio.wait_for(under_way, 2)
+
+
+@both_ways
+async def test_a_body_that_is_read_while_its_transport_closes_is_not_taken_for_a_whole_one(
+    read: Get, connecting: Connect
+) -> None:
+    async def half(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nhalf")
+        await asyncio.sleep(5)
+
+    async with serving(half) as peer:
+        transport = await connecting(peer.port)
+        under_way = asyncio.ensure_future(read(transport))
+        await asyncio.sleep(0.2)
+        await transport.aclose()
+        with pytest.raises(OutcomeUnknown):
+            await asyncio.wait_for(under_way, 2)
+
+
 async def test_the_kubeconfigs_proxy_carries_requests(connecting: Connect) -> None:
     async with serving(always(reply(200, b"by proxy"))) as proxy:
         cluster = {"server": "http://cluster.example.com", "proxy-url": f"http://127.0.0.1:{proxy.port}"}

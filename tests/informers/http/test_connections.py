@@ -97,6 +97,41 @@ async def test_a_request_that_finds_no_free_connection_in_time_was_not_sent(conn
     assert len(peer.seen) == 100
 
 
+async def test_requests_that_wait_for_a_place_open_no_connection_when_their_transport_is_closed(
+    connecting: Connect,
+) -> None:
+    async def silent(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(5)
+
+    async with serving(silent) as peer:
+        transport = await connecting(peer.port)
+        under_way = [asyncio.create_task(get(transport)) for _ in range(120)]
+        with anyio.fail_after(5):
+            while len(peer.seen) < 100:
+                await anyio.sleep(0.01)
+            await transport.aclose()
+            failures = await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.sleep(0.05)
+    kinds = [type(failure) for failure in failures]
+    assert (kinds.count(OutcomeUnknown), kinds.count(Unreachable)) == (100, 20)
+    assert peer.connections == 100
+
+
+async def test_a_connection_that_opens_after_its_pool_was_closed_is_closed() -> None:
+    async with serving(always(reply())) as peer:
+        dialler = Dialer(Origin("http", "127.0.0.1", peer.port))
+        one = Pool(dialler.dial, 1)
+        taking = asyncio.create_task(one.take())
+        await asyncio.sleep(0)
+        one.close()
+        with pytest.raises(NotConnected, match="was closed") as caught:
+            await taking
+        assert caught.value.stage is Stage.CLOSED
+        with anyio.fail_after(5):
+            while peer.connections == 0 or peer.open:
+                await anyio.sleep(0.01)
+
+
 async def test_a_connection_that_the_server_closed_meanwhile_is_not_used(connecting: Connect) -> None:
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port)
