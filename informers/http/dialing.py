@@ -141,11 +141,9 @@ async def _connected(origin: Origin, tls: ssl.SSLContext | None, server_name: st
         name = None if tls is None else server_name or origin.host
         await loop.create_connection(lambda: connection, sock=connected, ssl=tls, server_hostname=name)
     except BaseException as error:
-        # Cancelled in the turn in which TLS was ready, the loop would wait for the server's farewell with the
-        # file descriptor: to close that below it would have the loop take the next one for it.
-        if connection.transport is None:
-            connected.close()
+        # After a handshake asyncio would say goodbye for up to 30 seconds, on a socket that is closed here.
         connection.close()
+        connected.close()
         if isinstance(error, OSError):
             raise NotConnected(_stage_of(error), error) from error
         raise

@@ -13,7 +13,7 @@ import trustme
 
 from informers import HttpRequest
 from informers.api_errors import OutcomeUnknown, Unreachable
-from informers.http import Connection, Dialer, NotConnected, Origin, Pool, Proxy, RequestForm, Stage, pool
+from informers.http import Dialer, NotConnected, Origin, Pool, Proxy, RequestForm, Stage, pool
 from informers.kubernetes import Timeouts
 from informers.transport import last_check
 from tests.informers.conftest import Connect
@@ -259,27 +259,31 @@ async def test_a_dial_that_is_cancelled_leaves_no_place_taken(authority: trustme
             assert scope.cancelled_caught
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_dial_that_is_cancelled_as_it_succeeds_leaves_its_file_descriptor_to_the_next(
-    scheme: str, authority: trustme.CA, server_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("proxied", [None, "http", "https"])
+async def test_a_dial_that_is_cancelled_at_any_moment_leaves_nothing_behind(
+    proxied: str | None, authority: trustme.CA, server_tls: ssl.SSLContext, secret_peer: Any
 ) -> None:
-    made = Connection.connection_made
-
-    def cancelled(connection: Connection, transport: asyncio.BaseTransport) -> None:
-        made(connection, transport)
-        dialling.cancel()
-
-    async with serving(always(reply()), server_tls if scheme == "https" else None) as peer:
-        tls = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
-        dialer = Dialer(Origin(scheme, "127.0.0.1", peer.port), tls if scheme == "https" else None)
-        with monkeypatch.context() as patched:
-            patched.setattr(Connection, "connection_made", cancelled)
-            dialling = asyncio.create_task(dialer.dial())
+    loop = asyncio.get_running_loop()
+    tls = ssl.create_default_context()
+    authority.configure_trust(tls)
+    async with tunnelling(tls=server_tls if proxied == "https" else None) as (port, _):
+        proxy = Proxy.of(f"{proxied}://127.0.0.1:{port}") if proxied else None
+        dialer = Dialer(Origin("https", "127.0.0.1", secret_peer.port), tls, None, proxy)
+        for moments in range(200):
+            dialling = loop.create_task(dialer.dial())
+            for _ in range(moments):
+                await asyncio.sleep(0)
+            if dialling.done():
+                break
+            dialling.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await dialling
-        for connection in [await dialer.dial() for _ in range(3)]:
-            assert connection.reusable
-            connection.close()
+            # The next socket has the number of the one that was closed, which must be free in the loop.
+            (await dialer.dial()).close()
+        (await dialling).close()
+        with anyio.fail_after(5):
+            while secret_peer.open:
+                await anyio.sleep(0.01)
 
 
 # --- proxies ----------------------------------------------------------------------------------------
