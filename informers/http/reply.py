@@ -8,10 +8,13 @@ from typing import Any, Protocol
 from informers.http.failures import CutOff, HttpFailure, NotHttp
 
 MOST_HEADER_BYTES = 1 << 16
-"""Of an answer's first line and headers together, and of its trailers."""
+"""Of an answer's first line and headers together."""
 
 MOST_UNREAD_BYTES = 1 << 19
-"""So much of a body may wait for its reader before the connection stops reading."""
+"""So much of a body may wait for its reader before the connection stops reading.
+
+As much may arrive beside it without any of it: extensions of chunks, and trailers.
+"""
 
 _INFLATED_AT_ONCE = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
@@ -141,8 +144,12 @@ class Reply:
                 raise NotHttp(f"headers of more than {MOST_HEADER_BYTES} bytes")
             return False
         self._unread += count
+        too_many = self._unread > MOST_UNREAD_BYTES
+        if too_many and not self._parts:
+            # There is nothing for the reader to take, so reading would never go on.
+            raise NotHttp(f"more than {MOST_UNREAD_BYTES} bytes beside its body")
         self._wake()
-        return self._unread > MOST_UNREAD_BYTES
+        return too_many
 
     def finish(self) -> None:
         """It is whole."""
@@ -160,9 +167,11 @@ class Reply:
 
     # --- what the parser calls --------------------------------------------------------------------
 
-    def on_status(self, reason: bytes) -> None:
+    def on_message_begin(self) -> None:
         if self.begun:
             raise NotHttp("another answer follows it, to which there was no request")
+
+    def on_status(self, reason: bytes) -> None:
         self.reason += reason.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:

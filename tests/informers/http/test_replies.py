@@ -175,6 +175,13 @@ async def test_bytes_that_nobody_asked_for_close_the_connection(apart: bool) -> 
     assert not connection.reusable
 
 
+@pytest.mark.parametrize("begun", [b"H", b"HTTP/1.1 20", OK, b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nc"])
+async def test_no_part_of_another_answer_is_passed_over(begun: bytes) -> None:
+    reply, connection = received([OK + b"Content-Length: 2\r\n\r\nab" + begun])
+    assert (reply.status, await body_of(reply)) == (200, b"ab")
+    assert not connection.reusable
+
+
 async def test_another_protocol_is_not_switched_to() -> None:
     reply, _ = received([b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nabc"])
     with pytest.raises(NotHttp, match="switches to another protocol"):
@@ -186,6 +193,20 @@ async def test_headers_have_a_limit() -> None:
     with pytest.raises(NotHttp, match="headers of more than 65536 bytes"):
         await reply.until_begun()
     assert not connection.reusable
+
+
+@pytest.mark.parametrize("endless", [b"1;" + b"a" * 9000, b"0\r\nX-A: " + b"a" * 9000])
+async def test_what_comes_beside_a_body_has_a_limit(endless: bytes) -> None:
+    connection, wire = connected()
+    reply = connection.send(b"")
+    connection.data_received(OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\nb\r\n" + endless)
+    assert await reply.read() == b"b"
+    for _ in range(60):
+        connection.data_received(b"a" * 9000)
+    with pytest.raises(NotHttp, match="524288 bytes beside its body"):
+        await body_of(reply)
+    assert wire.reading == []
+    assert wire.aborted
 
 
 async def test_reading_stops_while_too_much_waits_for_its_reader() -> None:
