@@ -192,7 +192,9 @@ class Reply:
             return
         headers = self.headers
         self._ends_with_connection = not ("content-length" in headers or "transfer-encoding" in headers)
-        encoding = headers.get("content-encoding", "identity").strip().lower()
+        # To HEAD and CONNECT these are the headers of a body that does not come.
+        named = "identity" if self.without_body else headers.get("content-encoding", "identity")
+        encoding = named.strip().lower()
         if encoding in ("gzip", "x-gzip"):
             self._inflater = zlib.decompressobj(_GZIP)
         elif encoding != "identity":

@@ -161,9 +161,10 @@ async def test_a_connection_that_the_server_closes_is_not_used_again(head: bytes
 
 
 async def test_an_answer_to_head_has_no_body_whatever_it_announces() -> None:
-    reply, connection = received([OK + b"Content-Length: 700\r\n\r\n"], without_body=True)
+    head = OK + b"Content-Length: 700\r\nContent-Encoding: gzip\r\n\r\n"
+    reply, connection = received([head], without_body=True)
     assert await body_of(reply) == b""
-    assert reply.headers == {"content-length": "700"}
+    assert reply.headers == {"content-length": "700", "content-encoding": "gzip"}
     assert not connection.reusable
 
 
