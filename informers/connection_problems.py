@@ -35,11 +35,11 @@ def _why_not_connected(failure: NotConnected, connection: ClusterConnection, sec
             )
         case Stage.PROXY:
             return (
-                f"the proxy does not answer: {cause}. "
+                f"the proxy does not answer: {failure}. "
                 "Check the kubeconfig's proxy-url, or HTTPS_PROXY and NO_PROXY"
             )
         case Stage.REFUSED_BY_PROXY:
-            return f"the proxy refused: {cause}"
+            return f"the proxy refused: {failure}"
         case Stage.TIME:
             return (
                 f"no connection within {seconds:g} s: is the server up, and is a firewall or VPN in the way?"
@@ -50,7 +50,7 @@ def _why_not_connected(failure: NotConnected, connection: ClusterConnection, sec
                 f"the certificate-authority of context {context} is not the one that signed it"
             )
         case Stage.TLS:
-            return f"no TLS: {cause}. Is it an https server, and is our certificate the one it wants?"
+            return f"no TLS: {failure}. Is it an https server, and is our certificate the one it wants?"
         case Stage.CLOSED:
             return "this transport was closed"
         case Stage.CONNECT if isinstance(cause, ConnectionRefusedError):
@@ -59,7 +59,7 @@ def _why_not_connected(failure: NotConnected, connection: ClusterConnection, sec
                 f"is the API server of context {context} running?"
             )
         case Stage.CONNECT:
-            return f"no connection: {cause}"
+            return f"no connection: {failure}"
 
 
 def _why_not_trusted(cause: BaseException | str) -> str:

@@ -282,6 +282,19 @@ async def test_https_to_an_http_server_is_reported_as_such(connecting: Connect) 
             await get(transport)
 
 
+async def test_a_server_that_hangs_up_in_the_handshake_is_unreachable_for_a_reason(
+    connecting: Connect,
+) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.transport.abort()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        transport = await connecting(server.sockets[0].getsockname()[1], scheme="https")
+        with pytest.raises(Unreachable, match=r"no connection: .*Connection ?[rR]eset"):
+            await get(transport)
+
+
 # --- plugins that hang, and what is left behind -----------------------------------------------------
 
 
