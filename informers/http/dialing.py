@@ -161,7 +161,9 @@ async def _addresses(origin: Origin) -> Sequence[Any]:
         return socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, flags=flags)
     except OSError:
         loop = asyncio.get_running_loop()
-        return await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        # Without IPv6 here, its addresses would only hide why those of IPv4 fail.
+        wanted = socket.AI_ADDRCONFIG
+        return await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, flags=wanted)
 
 
 async def _socket_to(addresses: Sequence[Any]) -> socket.socket:

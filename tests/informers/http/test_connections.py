@@ -248,6 +248,21 @@ async def test_an_address_where_nothing_listens_is_passed_over(
         assert (await get(transport)).body == b"here"
 
 
+async def test_no_address_is_asked_for_that_this_machine_has_no_way_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flags = []
+
+    async def none(host: Any, port: int, **options: Any) -> Any:
+        flags.append(options.get("flags", 0))
+        raise socket.gaierror("none")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", none)
+    with pytest.raises(NotConnected):
+        await Dialer(Origin.of("http://api.example.com")).dial()
+    assert flags == [socket.AI_ADDRCONFIG]
+
+
 async def test_a_dial_that_is_cancelled_leaves_no_place_taken(authority: trustme.CA) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         tls = ssl.create_default_context()
