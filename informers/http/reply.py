@@ -20,6 +20,7 @@ _INFLATED_AT_ONCE = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
 _INFORMATION = range(100, 200)
 _SWITCHING = 101
+_WITHOUT_BODY = (204, 304)
 
 
 class Carrier(Protocol):
@@ -192,12 +193,12 @@ class Reply:
             return
         headers = self.headers
         self._ends_with_connection = not ("content-length" in headers or "transfer-encoding" in headers)
-        # To HEAD and CONNECT these are the headers of a body that does not come.
-        named = "identity" if self.without_body else headers.get("content-encoding", "identity")
-        encoding = named.strip().lower()
+        # With an answer to HEAD, CONNECT or a condition these are the headers of a body that does not come.
+        comes = not self.without_body and status not in _WITHOUT_BODY
+        encoding = headers.get("content-encoding", "").strip().lower() if comes else ""
         if encoding in ("gzip", "x-gzip"):
             self._inflater = zlib.decompressobj(_GZIP)
-        elif encoding != "identity":
+        elif encoding not in ("", "identity"):
             raise NotHttp(f"its body is encoded as {encoding[:40]!r}, which was not asked for")
         self.status, self.begun = status, True
 

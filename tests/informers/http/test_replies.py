@@ -271,6 +271,18 @@ async def test_a_compressed_body_that_is_not_whole_is_a_failure(
         await body_of(reply)
 
 
+@pytest.mark.parametrize("status", [204, 304])
+async def test_a_status_that_has_no_body_has_no_compressed_one(status: int) -> None:
+    reply, connection = received([b"HTTP/1.1 %d Some Reason\r\nContent-Encoding: gzip\r\n\r\n" % status])
+    assert await body_of(reply) == b""
+    assert connection.reusable
+
+
+async def test_a_header_that_names_no_encoding_changes_nothing() -> None:
+    reply, _ = received([OK + b"Content-Encoding:\r\nContent-Length: 1\r\n\r\na"])
+    assert await body_of(reply) == b"a"
+
+
 async def test_an_encoding_that_was_not_asked_for_is_a_failure() -> None:
     reply, _ = received([OK + b"Content-Encoding: br\r\nContent-Length: 1\r\n\r\na"])
     with pytest.raises(NotHttp, match="'br', which was not asked for"):
