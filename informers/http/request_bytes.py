@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
-from attrs import frozen
+from attrs import field, frozen
 
 # Sub-delimiters, `:` and `@` stand for themselves in a path: system:node:a is a name.
 _PATH_SAFE = "/:@!$&'()*+,;=~"
@@ -19,7 +19,7 @@ class RequestForm:
     """
 
     prefix: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
 
     def encoded(
         self,
