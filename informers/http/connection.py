@@ -36,8 +36,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether it can carry another request: the last answer is whole, and the server keeps it open."""
-        return self._open and self._keeps and self._reply is None and not self._transport.is_closing()
+        """Whether it can carry another request: the last exchange is whole, and the server keeps it open."""
+        if not (self._open and self._keeps and self._reply is None) or self._transport.is_closing():
+            return False
+        # After an early answer the next request would wait behind the rest of this, its check long past.
+        return not self._transport.get_write_buffer_size()
 
     def send(self, data: bytes, *, without_body: bool = False) -> Reply:
         """Send a request; the reply to it is what arrives from now on, `without_body` to a HEAD."""

@@ -143,6 +143,25 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used(connect
     assert peer.connections == 2
 
 
+async def test_no_request_queues_behind_a_body_that_the_server_answered_without_reading_it(
+    connecting: Connect,
+) -> None:
+    async def hasty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply())
+
+    writers: list[asyncio.StreamWriter] = []
+    async with await asyncio.start_server(hasty, "127.0.0.1", 0, limit=1000) as server:
+        transport = await connecting(server.sockets[0].getsockname()[1])
+        with anyio.fail_after(5):
+            await transport.request(HttpRequest("PUT", "/x", body=b"a" * 20_000_000))
+            assert (await get(transport)).status == 200
+        for writer in writers:
+            writer.transport.abort()
+    assert len(writers) == 2
+
+
 async def test_a_connection_that_nobody_uses_is_closed(
     connecting: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +243,7 @@ def test_an_origin_is_named_as_http_has_it(url: str, authority: str, with_port: 
 
 
 def test_the_password_of_a_proxy_is_not_shown() -> None:
+    assert "dXNlcj" not in repr(RequestForm("", {"Proxy-Authorization": "Basic dXNlcjpodW50ZXJAMg=="}))
     proxy = Proxy.of("http://user:hunter%402@proxy:3128")
     assert proxy.authorization == "Basic dXNlcjpodW50ZXJAMg=="
     assert "hunter" not in repr(proxy)
