@@ -51,6 +51,7 @@ def test_correct_states_and_writes_are_not_violations(tmp_path: Path) -> None:
     judge.asked(wrote("one", "one"))
     judge.asked(Asked(1.0, "two", "GET", "/api/v1/x", 200, leader="one"))
     judge.asked(Asked(1.0, "two", "PUT", "/apis/x/leases/lock", 200, leader="one"))
+    judge.asked(wrote("two", "one", dry_run=True))
     judge.asked(wrote("admin", "one"))
     assert (judge.violations, judge.amiss(tmp_path)) == ([], [])
 

@@ -63,6 +63,7 @@ class _Recorded(ApiServer):
             "status": status,
             "leader": holder_before,
             "tag": request.headers.get(TAG, ""),
+            "dry_run": "dryRun" in request.query,
         }
         if request.body and "/leases" in request.path:
             line["holder"] = msgspec.json.decode(request.body).get("spec", {}).get("holderIdentity")
@@ -112,10 +113,16 @@ class Asked:
     leader: str = ""
     """The identity in the Lease when it came; all Leases are one here."""
     tag: str = ""
+    dry_run: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something; by a dry run an operator that ends asks about its namespace."""
+        return self.method not in ("GET", "HEAD") and not self.dry_run
 
     @property
     def committed(self) -> bool:
-        return self.method not in ("GET", "HEAD") and self.status < 400
+        return self.writes and self.status < 400
 
     @property
     def election(self) -> bool:
