@@ -167,8 +167,7 @@ class KubernetesTransport:
         self, connection: Connection, request: HttpRequest, data: bytes, deadline: float
     ) -> Reply:
         try:
-            about_to_send()
-            reply = connection.send(data, without_body=request.method == "HEAD")
+            reply = connection.send(data, about_to_send, without_body=request.method == "HEAD")
             connection.limit(deadline)
             await reply.until_begun()
         except BaseException:

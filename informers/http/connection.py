@@ -42,12 +42,21 @@ class Connection(asyncio.Protocol):
         # After an early answer the next request would wait behind the rest of this, its check long past.
         return not self._transport.get_write_buffer_size()
 
-    def send(self, data: bytes, *, without_body: bool = False) -> Reply:
-        """Send a request; the reply to it is what arrives from now on, `without_body` to a HEAD."""
+    def send(
+        self, data: bytes, check: Callable[[], None] | None = None, *, without_body: bool = False
+    ) -> Reply:
+        """Send a request; the reply to it is what arrives from now on, `without_body` to a HEAD.
+
+        `check` is called last: if it raises, nothing is sent, and the connection is as it was.
+        """
         assert self._reply is None
-        reply = self._reply = Reply(self, without_body=without_body)
-        self._parser = HttpResponseParser(reply)
+        reply = Reply(self, without_body=without_body)
+        parser = HttpResponseParser(reply)
+        # A process may stand still anywhere, so as little as possible lies between the check and the bytes.
+        if check is not None:
+            check()
         self._transport.write(data)
+        self._reply, self._parser = reply, parser
         return reply
 
     def limit(self, deadline: float) -> None:
