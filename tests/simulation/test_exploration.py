@@ -129,7 +129,7 @@ QUICK = [
     CountedWorld(crops, (RYE,), 1),
     CountedWorld(crops, LATER),
 ]
-# What is left out takes more than the limit of a search: two managers of the beds have 1,776 states without a lost
+# What is left out takes longer than a search may: two managers of the beds have 1,776 states without a lost
 # answer, two of two controllers 12,000.
 LARGER = [
     *(CountedWorld(one, second, lost) for one in (beds, crops) for second in ROUNDS for lost in (0, 1)),
