@@ -134,7 +134,14 @@ QUICK = [
 LARGER = [
     *(CountedWorld(one, second, lost) for one in (beds, crops) for second in ROUNDS for lost in (0, 1)),
     *(CountedWorld(beds_and_crops, second, lost) for second in ROUNDS for lost in (0, 1)),
-    *(CountedWorld(crops, second, lost, 2) for second in ROUNDS for lost in (0, 1)),
+    *(CountedWorld(crops, second, 0, 2) for second in ROUNDS),
+    *(CountedWorld(crops, second, 1, 2) for second in ((), (RYE,))),
+    pytest.param(
+        CountedWorld(crops, LATER, 1, 2),
+        marks=pytest.mark.xfail(
+            strict=True, reason="reduction leaves out some of its states: see simulation.md"
+        ),
+    ),
     *(CountedWorld(beds, second, 0, 2) for second in ((), (RYE,))),
 ]
 
