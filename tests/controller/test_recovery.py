@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from rich.console import Console
@@ -151,6 +151,7 @@ async def test_an_outage_is_probed_once_a_second_and_nothing_else_is_sent(world:
         max_size=4,
     ),
 )
+@example(seed=915, outages=[(2.706653408898089, refused, 0.0, True)] * 3)
 @in_world(partial(played, toys=5))
 async def test_the_work_is_done_soon_after_the_last_of_any_series_of_outages(
     world: World, seed: int, outages: list[tuple[float, Weather, float, bool]]
@@ -161,8 +162,10 @@ async def test_the_work_is_done_soon_after_the_last_of_any_series_of_outages(
             await anyio.sleep(pause)
             await outage(world, weather, seconds, cut=cut)
         await world.resize(3)
-        # A blip that no probe saw leaves retries of their own: 0.8 to 1.6 s of an informer.
-        assert await world.seconds_until(lambda: is_done(world, 3)) <= AT_REST + 1.6
+        # A blip that no probe saw leaves retries of their own: 0.8 to 1.6 s of an informer, and twice as long
+        # after each further one within two minutes.
+        own = 1.6 * 2 ** max(0, len(outages) - 1)
+        assert await world.seconds_until(lambda: is_done(world, 3)) <= AT_REST + own
         children = await world.client.list(ConfigMap, "default")
         assert {child.data["size"] for child in children} == {"3"}
 
