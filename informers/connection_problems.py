@@ -1,5 +1,7 @@
 """What a failed exchange means for a request: whether the server can have acted on it, and what to do."""
 
+import ssl
+
 from informers.api_errors import OutcomeUnknown, TransportError, Unreachable
 from informers.cluster_connection import ClusterConnection
 from informers.http import HttpFailure, NotConnected, NotHttp, Origin, Stage, TooLate
@@ -64,8 +66,6 @@ def _why_not_connected(failure: NotConnected, connection: ClusterConnection, sec
 
 def _why_not_trusted(cause: BaseException | str) -> str:
     """What is wrong with the server's certificate, if that is why."""
-    import ssl
-
     if not isinstance(cause, ssl.CertificateError):
         return ""
     return getattr(cause, "verify_message", "") or str(cause)

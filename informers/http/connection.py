@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -11,36 +11,33 @@ from informers.http.reply import Reply
 
 
 class Connection(asyncio.Protocol):
-    """Sends a request and feeds what comes back to its `Reply`.
-
-    `ended` is called when it ends, `returned` when who took it needs it no more.
-    """
+    """Sends a request and feeds what comes back to its `Reply`. `returned` is called by `release`."""
 
     def __init__(self) -> None:
-        self.ended: Callable[[Connection], None] = _nobody
         self.returned: Callable[[Connection], None] = Connection.close
         self.answers = 0
         self.idle_since = 0.0
-        self._transport: Any = None
+        self._transport: asyncio.Transport | None = None
         self._reply: Reply | None = None
-        self._parser: Any = None
+        self._parser: HttpResponseParser | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._paused = False
         self._open = True
         self._keeps = True
 
     @property
-    def transport(self) -> Any:
-        """The asyncio transport beneath it."""
+    def transport(self) -> asyncio.Transport:
+        """The asyncio transport beneath it, once it is connected."""
+        assert self._transport is not None
         return self._transport
 
     @property
     def reusable(self) -> bool:
         """Whether it can carry another request: the last exchange is whole, and the server keeps it open."""
-        if not (self._open and self._keeps and self._reply is None) or self._transport.is_closing():
+        if not (self._open and self._keeps and self._reply is None) or self.transport.is_closing():
             return False
         # After an early answer the next request would wait behind the rest of this, its check long past.
-        return not self._transport.get_write_buffer_size()
+        return not self.transport.get_write_buffer_size()
 
     def send(
         self, data: bytes, check: Callable[[], None] | None = None, *, without_body: bool = False
@@ -55,7 +52,7 @@ class Connection(asyncio.Protocol):
         # A process may stand still anywhere, so as little as possible lies between the check and the bytes.
         if check is not None:
             check()
-        self._transport.write(data)
+        self.transport.write(data)
         self._reply, self._parser = reply, parser
         return reply
 
@@ -85,33 +82,34 @@ class Connection(asyncio.Protocol):
 
     def parsed_status(self) -> int:
         """The status in the line that was parsed last."""
-        status: int = self._parser.get_status_code()
-        return status
+        assert self._parser is not None
+        return self._parser.get_status_code()
 
     def completed(self, reply: Reply) -> None:
         """The parser has seen the end of the reply."""
-        self._keeps = bool(self._parser.should_keep_alive()) and not reply.without_body
+        assert self._parser is not None
+        self._keeps = self._parser.should_keep_alive() and not reply.without_body
         self._leave(reply)
 
     def read_on(self) -> None:
         """What had arrived was taken."""
         if self._paused and self._open:
             self._paused = False
-            self._transport.resume_reading()
+            self.transport.resume_reading()
 
     # --- what asyncio calls -----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is of another class
 
     def data_received(self, data: bytes) -> None:
-        reply = self._reply
-        if reply is None:
-            # Nobody asked: it may be the answer to a request of somebody else, as after a smuggled one.
+        reply, parser = self._reply, self._parser
+        if reply is None or parser is None:
+            # An answer without a request may be meant for somebody else, as after request smuggling.
             self.close()
             return
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
             if self._reply is reply:
                 self._account(reply, len(data))
         except HttpFailure as failure:
@@ -129,7 +127,6 @@ class Connection(asyncio.Protocol):
                 self._leave(reply)
             else:
                 self._fail(CutOff(_described(exc), silent=reply.silent))
-        self.ended(self)
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -140,7 +137,7 @@ class Connection(asyncio.Protocol):
             return
         if reply.arrived(count) and not self._paused:
             self._paused = True
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     def _leave(self, reply: Reply) -> None:
         self.unlimit()
@@ -162,7 +159,3 @@ def _described(error: Exception | None) -> str:
     if error is None:
         return "the server closed it"
     return str(error) or type(error).__name__
-
-
-def _nobody(connection: Connection) -> None:
-    """Nobody asked to be told."""

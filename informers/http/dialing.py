@@ -5,13 +5,16 @@ import base64
 import socket
 import ssl
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from attrs import field, frozen
 
 from informers.http.connection import Connection
 from informers.http.failures import HttpFailure, NotConnected, Stage
+
+if TYPE_CHECKING:
+    from aiohappyeyeballs import AddrInfoType
 
 # A half-open connection is noticed after 30 + 3 * 10 seconds.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -154,7 +157,7 @@ def _stage_of(error: OSError) -> Stage:
     return Stage.TLS if isinstance(error, ssl.SSLError) else Stage.CONNECT
 
 
-async def _addresses(origin: Origin) -> Sequence[Any]:
+async def _addresses(origin: Origin) -> "Sequence[AddrInfoType]":
     """What `getaddrinfo` says; a thread is needed for names alone."""
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     try:
@@ -166,7 +169,7 @@ async def _addresses(origin: Origin) -> Sequence[Any]:
         return await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, flags=wanted)
 
 
-async def _socket_to(addresses: Sequence[Any]) -> socket.socket:
+async def _socket_to(addresses: "Sequence[AddrInfoType]") -> socket.socket:
     if len(addresses) == 1:
         return await _connect_to(addresses[0])
     import aiohappyeyeballs
@@ -176,7 +179,7 @@ async def _socket_to(addresses: Sequence[Any]) -> socket.socket:
     )
 
 
-async def _connect_to(address: Any) -> socket.socket:
+async def _connect_to(address: "AddrInfoType") -> socket.socket:
     made = _socket_for(address)
     try:
         await asyncio.get_running_loop().sock_connect(made, address[4])
@@ -186,7 +189,7 @@ async def _connect_to(address: Any) -> socket.socket:
     return made
 
 
-def _socket_for(address: Any) -> socket.socket:
+def _socket_for(address: "AddrInfoType") -> socket.socket:
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setblocking(False)

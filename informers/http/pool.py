@@ -9,7 +9,7 @@ from informers.http.connection import Connection
 from informers.http.failures import NotConnected, Stage
 
 IDLE_SECONDS = 15.0
-"""How long a connection is kept that nobody uses. Servers and load balancers keep theirs for a minute."""
+"""How long an unused connection is kept. Servers and load balancers keep theirs for a minute."""
 
 
 class Pool:
@@ -66,7 +66,6 @@ class Pool:
             return
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
-        connection.ended = self._forget
         self._idle.append(connection)
         if self._sweep is None:
             self._sweep = loop.call_later(IDLE_SECONDS, self._close_idle)
@@ -99,16 +98,11 @@ class Pool:
         if self._places is not None:
             self._places.release()
 
-    def _forget(self, connection: Connection) -> None:
-        if connection in self._idle:
-            self._idle.remove(connection)
-
     def _close_idle(self) -> None:
         loop = asyncio.get_running_loop()
         self._sweep = None
-        long_ago = loop.time() - IDLE_SECONDS
-        for connection in [one for one in self._idle if one.idle_since <= long_ago]:
-            connection.close()
-            self._forget(connection)
+        # Those that were given back first stand first.
+        while self._idle and self._idle[0].idle_since <= loop.time() - IDLE_SECONDS:
+            self._idle.pop(0).close()
         if self._idle:
             self._sweep = loop.call_at(self._idle[0].idle_since + IDLE_SECONDS, self._close_idle)

@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from informers.http.failures import CutOff, HttpFailure, NotHttp
 
@@ -26,13 +26,13 @@ _WITHOUT_BODY = (204, 304)
 class Carrier(Protocol):
     """What a reply asks of the connection that carries it."""
 
-    def carries(self, reply: Any) -> bool:
+    def carries(self, reply: "Reply") -> bool:
         """Whether that is its present exchange."""
 
     def parsed_status(self) -> int:
         """The status in the line that was parsed last."""
 
-    def completed(self, reply: Any) -> None:
+    def completed(self, reply: "Reply") -> None:
         """The parser has seen the end of the reply."""
 
     def read_on(self) -> None:
@@ -42,7 +42,7 @@ class Carrier(Protocol):
         """Let the present exchange take as long as it likes."""
 
     def release(self) -> None:
-        """Nobody reads from it any more."""
+        """The exchange is over, whole or not."""
 
 
 class Reply:
