@@ -128,8 +128,9 @@ def fuzz(
 
     In place of the steps, acts are drawn from `Scenario.strategies`, or from the applies and edits among the
     steps, with other values. Children are deleted and touched, processes killed, clocks set; several such
-    acts and faults meet in one run. At most `most` runs are made; the same `seed` makes the same ones. Needs
-    hypothesis (`reconcile-runtime[testing]`).
+    acts and faults meet in one run. At most `most` runs are made; the same `seed` makes the same ones in
+    a process that has loaded the same modules, as Hypothesis also tries constants that are found in them.
+    Needs hypothesis (`reconcile-runtime[testing]`).
 
     Plans that held are changed into others, with faults at requests that their runs showed; above all those
     that reached something new: a line of the controllers, an answer, or the end of a run, after some faults,

@@ -31,6 +31,8 @@ def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     config.load_kube_config()
     settings.posting.enabled = False
     settings.networking.error_backoffs = [0.1]
+    # A deletion that meets a timer at work waits for it, and does not look again after a minute.
+    settings.background.instant_exit_timeout = 10
     if PREFIX:
         settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
         settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)

@@ -61,7 +61,7 @@ def test_a_corpus_is_kept_in_a_folder_and_played_first_by_the_next_fuzz(
 def test_a_plan_that_broke_the_scenario_is_tried_first_until_it_holds(tmp_path: Path) -> None:
     broken_scenario = scenario(wrong_after_a_kill)
     with pytest.raises(Broken) as broken:
-        fuzz(broken_scenario, seconds=60, most=200, corpus=tmp_path)
+        fuzz(broken_scenario, seconds=60, most=2000, corpus=tmp_path)
     (kept,) = tmp_path.glob("broken-*.json")
     assert FaultPlan.from_json(kept.read_text()) == broken.value.plan
     with pytest.raises(Broken) as again:

@@ -249,7 +249,7 @@ def test_a_sweep_finds_the_one_crash_that_leaves_an_obligation_open() -> None:
 
 def test_fuzz_finds_it_too() -> None:
     with pytest.raises(Broken) as caught:
-        fuzz(once(), seconds=20, most=400)
+        fuzz(once(), seconds=60, most=2000)
     assert ANSWERED.name in caught.value.rules
 
 

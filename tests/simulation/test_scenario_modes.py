@@ -136,7 +136,7 @@ def test_a_fuzz_finds_a_failure_of_rare_objects_and_shrinks_it_to_one_act() -> N
 
     told = scenario(keep, Delete(PLOT))
     with pytest.raises(Broken) as broken:
-        fuzz(told, seconds=30, most=100)
+        fuzz(told, seconds=60, most=2000)
     plan = broken.value.plan
     assert plan.faults == ()
     (act,) = plan.acts or ()
@@ -151,7 +151,7 @@ def test_a_fuzz_sets_fields_of_applied_objects_to_any_value_of_their_type() -> N
             ctx.status(observed_generation=99)
 
     with pytest.raises(Broken) as broken:
-        fuzz(scenario(keep, Apply(PLOT)), seconds=30, most=200)
+        fuzz(scenario(keep, Apply(PLOT)), seconds=60, most=2000)
     applied, edited = broken.value.plan.acts or ()
     assert (applied, edited) == (Apply(PLOT), Edit(PLOT, {"spec": {"size": 0}}))
 

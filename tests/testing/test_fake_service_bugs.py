@@ -160,7 +160,7 @@ def test_the_same_operator_without_the_mistake_passes_the_whole_sweep(name: str)
 def test_random_plans_find_mistakes_around_a_service_too(name: str) -> None:
     wrong, mended, _ = BUGS[name]
     with pytest.raises(Broken):
-        fuzz(wrong, seconds=50, most=200)
+        fuzz(wrong, seconds=60, most=2000)
     assert fuzz(mended, seconds=50, most=20).runs == 20
 
 
