@@ -1,6 +1,7 @@
 """The states of `explore` have one future: whatever led to one, a transition leads from it to one other."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,11 +11,11 @@ from reconcile.testing import Apply, FaultPlan, Scenario, Wait, World
 from reconcile.testing.exploration.authors_memory import remembers_times
 from reconcile.testing.exploration.cache_reads import CacheReads, recorded_reads
 from reconcile.testing.exploration.schedule_gates import ScheduleGates, Transition
-from reconcile.testing.exploration.schedule_state import ScheduleState
+from reconcile.testing.exploration.schedule_state import ScheduleState, Touched
 from reconcile.testing.scenario_runner import ScenarioRunner
 from reconcile.testing.seeded_random import SeededRandom
 from tests.simulation.test_explored_controllers import WORLDS as BUNDLED
-from tests.simulation.tiny_worlds import EAST, RYE, beds, beds_and_crops, crops
+from tests.simulation.tiny_worlds import EAST, RYE, beds, beds_and_crops, crops, live_crops
 
 IN_FULL = "LABORATORY" in os.environ
 
@@ -22,60 +23,116 @@ Place = tuple[bytes, str]
 
 
 @define(eq=False)
-class Walks:
-    """Plays schedules by chance, and notes to which state each transition leads."""
+class Walk:
+    """Plays a scenario by chance; `finish` says what the transition before touched."""
 
     scenario: Scenario
+    chance: SeededRandom = field(factory=lambda: SeededRandom("walk"))
+    reads: CacheReads = field(factory=CacheReads)
+    has_times: bool = False
+    state: ScheduleState = field(init=False)
+    _gates: ScheduleGates = field(init=False)
+    _taken: Transition | None = None
+
+    def gates(self) -> ScheduleGates:
+        self._gates, self._taken = ScheduleGates(self, lost_answers=1), None
+        return self._gates
+
+    def watch(self, world: World) -> None:
+        self.state = ScheduleState(world, self._gates, self.reads, self.has_times)
+
+    def choose(self, enabled: Any) -> int:
+        raise NotImplementedError
+
+    def time_passes(self) -> None:
+        self.finish()
+        self.state.time_passed()
+
+    def any_of(self, enabled: Sequence[Transition]) -> int:
+        return int(self.chance.random() * len(enabled))
+
+    def take(self, enabled: Sequence[Transition], number: int) -> int:
+        self._taken = enabled[number]
+        self.state.began()
+        return number
+
+    def finish(self) -> Touched | None:
+        taken, self._taken = self._taken, None
+        return None if taken is None else self.state.ended(taken, self._gates.answer)
+
+
+@define(eq=False)
+class Walks(Walk):
+    """Notes to which state each transition leads."""
+
     led_to: dict[Place, bytes] = field(factory=dict)
     differing: list[str] = field(factory=list)
-    _chance: SeededRandom = field(init=False)
-    _reads: CacheReads = field(factory=CacheReads)
-    _has_times: bool = False
-    _state: ScheduleState | None = None
-    _gates: ScheduleGates | None = None
-    _taken: Transition | None = None
     _came_by: Place | None = None
 
     def play(self, count: int) -> None:
         runner = ScenarioRunner(self.scenario, references=0)
-        self._has_times = remembers_times(runner.run(FaultPlan(schedule=())).world)
+        self.has_times = remembers_times(runner.run(FaultPlan(schedule=())).world)
         for number in range(count):
-            self._chance = SeededRandom(f"walk {number}")
-            self._state = self._taken = self._came_by = None
-            with recorded_reads(self._reads):
+            self.chance, self._came_by = SeededRandom(f"walk {number}"), None
+            with recorded_reads(self.reads):
                 assert not runner.run(FaultPlan(), explorer=self).failed
 
-    def gates(self) -> ScheduleGates:
-        self._gates = ScheduleGates(self, lost_answers=1)
-        return self._gates
-
-    def watch(self, world: World) -> None:
-        assert self._gates is not None
-        self._state = ScheduleState(world, self._gates, self._reads, self._has_times)
-
     def choose(self, enabled: Any) -> int:
-        assert self._state is not None
-        self._finish()
-        digest = self._state.digest(enabled)
+        self.finish()
+        digest = self.state.digest(enabled)
         if self._came_by is not None and self.led_to.setdefault(self._came_by, digest) != digest:
             self.differing.append(self._came_by[1])
-        number = int(self._chance.random() * len(enabled))
-        self._taken = enabled[number]
+        number = self.any_of(enabled)
         self._came_by = digest, enabled[number].label
-        self._state.began()
-        return number
+        return self.take(enabled, number)
 
-    def time_passes(self) -> None:
-        assert self._state is not None
-        self._finish()
-        self._state.time_passed()
 
-    def _finish(self) -> None:
-        if self._taken is not None:
-            assert self._state is not None
-            assert self._gates is not None
-            self._state.ended(self._taken, self._gates.answer)
-            self._taken = None
+class Over(BaseException):
+    """Ends a run of which nothing more matters."""
+
+
+@define(eq=False)
+class Pair(Walk):
+    """Takes so many steps by chance, then two transitions that are possible there, in one of both orders."""
+
+    steps: int = 0
+    swapped: bool = False
+    labels: list[str] = field(factory=list)
+    touched: Touched | None = None
+    """What the first of them touched."""
+    led_to: bytes | None = None
+    """The state after both; None if the scenario was at its end before."""
+
+    def play(self, runner: ScenarioRunner) -> None:
+        try:
+            with recorded_reads(self.reads):
+                runner.run(FaultPlan(), explorer=self)
+        except Over:
+            pass
+
+    def choose(self, enabled: Any) -> int:
+        touched, self.steps = self.finish(), self.steps - 1
+        if self.steps >= 0:
+            return self.take(enabled, self.any_of(enabled))
+        possible = [one.label for one in enabled]
+        match self.steps:
+            case -1:
+                if len(possible) < 2:
+                    raise Over
+                first = self.any_of(enabled)
+                second = (first + 1 + int(self.chance.random() * (len(possible) - 1))) % len(possible)
+                self.labels = [possible[first], possible[second]]
+                return self.take(enabled, second if self.swapped else first)
+            case -2:
+                self.touched = touched
+                other = self.labels[0 if self.swapped else 1]
+                if other not in possible:
+                    self.led_to = b"prevented"
+                    raise Over
+                return self.take(enabled, possible.index(other))
+            case _:
+                self.led_to = self.state.digest(enabled)
+                raise Over
 
 
 WORLDS = {
@@ -99,3 +156,40 @@ def test_a_transition_leads_from_a_state_to_one_state_however_it_was_reached(nam
     walks.play(25 * count if IN_FULL else count)
     assert walks.differing == []
     assert len(walks.led_to) > 100
+
+
+MOST_STEPS = 40
+PAIRS = {
+    **{name: scenario for name, (scenario, _) in WORLDS.items()},
+    "live reads": Scenario(controllers=live_crops, steps=[Apply(EAST), Wait(1), RYE], replicas=2),
+}
+
+
+@pytest.mark.rule("sim-explore")
+@pytest.mark.timeout(3_600 if IN_FULL else 60)
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_transitions_that_commute_lead_to_one_state_wherever_they_are_possible(name: str) -> None:
+    runner, commuting = ScenarioRunner(PAIRS[name], references=0), 0
+    has_times = remembers_times(runner.run(FaultPlan(schedule=())).world)
+    for number in range(1_000 if IN_FULL else 60):
+        steps = int(SeededRandom(f"pair {number}").random() * MOST_STEPS)
+        first, second = (
+            Pair(
+                PAIRS[name],
+                SeededRandom(f"pair {number}/walk"),
+                has_times=has_times,
+                steps=steps,
+                swapped=swapped,
+            )
+            for swapped in (False, True)
+        )
+        first.play(runner)
+        if first.touched is None:
+            continue
+        second.play(runner)
+        assert first.labels == second.labels
+        assert second.touched is not None
+        if first.touched.commutes_with(second.touched):
+            assert first.led_to == second.led_to != b"prevented", first.labels
+            commuting += 1
+    assert commuting > 10

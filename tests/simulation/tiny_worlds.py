@@ -31,12 +31,25 @@ async def tell_crop(ctx: Context[Plot]) -> None:
     ctx.status(seen=ctx.object.spec.crop)
 
 
+async def tell_live_crop(ctx: Context[Plot]) -> None:
+    """Tells nothing if the server has a newer crop than the cache: the next run will."""
+    if ctx.object.status.seen == ctx.object.spec.crop:
+        return
+    plot = await ctx.client.get(Plot, ctx.object.name, ctx.object.namespace, live=True)
+    if plot.spec.crop == ctx.object.spec.crop:
+        ctx.status(seen=plot.spec.crop)
+
+
 def beds() -> Controller[Plot]:
     return Controller(Plot, keep_bed, owns=[ConfigMap], name="beds")
 
 
 def crops() -> Controller[Plot]:
     return Controller(Plot, tell_crop, name="crops")
+
+
+def live_crops() -> Controller[Plot]:
+    return Controller(Plot, tell_live_crop, name="crops")
 
 
 def beds_and_crops() -> list[Controller[Plot]]:

@@ -49,14 +49,14 @@ class RunName(NamedTuple):
 class Transition:
     """Something that may happen next; two that may happen at one time have different labels.
 
-    `process` is 0 for users. `watch` is the path of the watch of a line.
+    `process` is 0 for users. `path` is that of a request that reaches the server.
     """
 
     kind: TransitionKind
     process: int
     label: str
     run: RunName | None = None
-    watch: str = ""
+    path: str = ""
 
 
 class Chooser(Protocol):
@@ -200,7 +200,7 @@ class ScheduleGates:
 
     def _crashes(self, serial: int, sent: Transition) -> Iterator[tuple[Transition, Callable[[], None]]]:
         """The crashes at a write: what a process does between two writes leaves no trace on the server."""
-        after = Transition("crash", sent.process, f"crash after {sent.label}", sent.run)
+        after = Transition("crash", sent.process, f"crash after {sent.label}", sent.run, sent.path)
         yield after, partial(self._crash, serial, sent.process, carried_out=True)
         if self.crashes_before:
             before = Transition("crash", sent.process, f"crash before {sent.label}", sent.run)
@@ -255,7 +255,7 @@ def _numbered(transition: Transition, taken: set[str]) -> Transition:
     while f"{transition.label} #{number}" in taken:
         number += 1
     label = f"{transition.label} #{number}"
-    return Transition(transition.kind, transition.process, label, transition.run, transition.watch)
+    return Transition(transition.kind, transition.process, label, transition.run, transition.path)
 
 
 _run: ContextVar[RunName | None] = ContextVar("run", default=None)
@@ -292,7 +292,7 @@ class ProcessGates:
         run = _run.get()
         if run is not None and _is_ordered(request):
             label = f"manager {self.process} {run}: {_words(request)}"
-            transition = Transition("send", self.process, label, run)
+            transition = Transition("send", self.process, label, run, request.path)
             await self.gates.wait(transition, fallible=request.method not in _READS)
 
     async def after(self, request: HttpRequest, answer: Response) -> bool:
@@ -408,7 +408,7 @@ class ChosenLines(AsyncIterator[bytes]):
     def transition(self) -> Transition:
         plural = target_of(self.path).resource
         label = f"manager {self.process} sees {plural} {self.lines[0].words}"
-        return Transition("line", self.process, label, watch=self.path)
+        return Transition("line", self.process, label)
 
     def deliver(self) -> None:
         """Let the next line pass."""

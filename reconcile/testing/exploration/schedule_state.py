@@ -117,7 +117,7 @@ class ScheduleState:
         after = self._local()
         local_reads = list(self._local_reads(self.reads.take()))
         self._note_inputs(transition, answer, local_reads)
-        reads: set[Place] = {("alive", transition.process), *self._server_reads()}
+        reads: set[Place] = {("alive", transition.process), *self._server_reads(transition)}
         writes: set[Place] = set(self._server_writes())
         for place in self._before.keys() | after.keys():
             writes.update(_differing(place, self._before.get(place), after.get(place)))
@@ -236,23 +236,19 @@ class ScheduleState:
                 yield "object", one.change.resource, one.change.key
                 yield "all of", one.change.resource
 
-    def _server_reads(self) -> Iterator[Place]:
+    def _server_reads(self, transition: Transition) -> Iterator[Place]:
         for one in self.world.changes[self._started :]:
             stored = one.change.new or one.change.old
             if stored is not None and one.change.resource not in UNCOUNTED:
                 yield "object", NAMESPACES, Key("", stored.key.namespace)
                 yield from (self._owner(stored, owner) for owner in stored.owners)
+        # A request that waits at its gate reaches the server with a later transition.
+        waiting = {(one.process, one.path) for one in self.gates.waiting if one.kind == "send"}
         for process in self._processes:
             for request in process.transport.requests[self._requests.get(process.number, 0) :]:
-                target = target_of(request.path)
-                if request.counted and target.resource:
-                    yield from self._target(target.group, target.resource, target.within, target.name)
-
-    def _target(self, group: str, plural: str, namespace: str, name: str) -> Iterator[Place]:
-        if name:
-            yield "object", (group, plural), Key(namespace, name)
-        else:
-            yield "all of", (group, plural)
+                if request.counted and not (request.run and (process.number, request.path) in waiting):
+                    yield from _place_of(request.path)
+        yield from _place_of(transition.path)
 
     def _owner(self, stored: Stored, owner: StoredOwner) -> Place:
         resource = self.world.server.resources.by_kind(owner.api_version.rpartition("/")[0], owner.kind)
@@ -444,6 +440,18 @@ class ScheduleState:
             name = self._digests.name(change.key)
             self._counts["created", change.resource[1], name] += change.old is None
             self._counts["deleted", change.resource[1], name] += is_deletion(change)
+
+
+def _place_of(path: str) -> Iterator[Place]:
+    """What the server looks at to answer a request, beside what it writes."""
+    target = target_of(path)
+    resource = (target.group, target.resource)
+    if target.within:  # nothing is created in a namespace that ends
+        yield "object", NAMESPACES, Key("", target.within)
+    if target.name:
+        yield "object", resource, Key(target.within, target.name)
+    elif target.resource:
+        yield "all of", resource
 
 
 def _runners(process: ManagerProcess) -> Iterator[Runner[Any]]:
