@@ -1,8 +1,8 @@
 """The states of `explore` have one future: whatever led to one, a transition leads from it to one other."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from attrs import define, field
@@ -23,8 +23,8 @@ Place = tuple[bytes, str]
 
 
 @define(eq=False)
-class Walk:
-    """Plays a scenario by chance; `finish` says what the transition before touched."""
+class Walk(ABC):
+    """Plays a scenario by chance; `finish` says what the last transition touched."""
 
     scenario: Scenario
     chance: SeededRandom = field(factory=lambda: SeededRandom("walk"))
@@ -41,15 +41,15 @@ class Walk:
     def watch(self, world: World) -> None:
         self.state = ScheduleState(world, self._gates, self.reads, self.has_times)
 
-    def choose(self, enabled: Any) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def choose(self, enabled: Sequence[Transition]) -> int: ...
 
     def time_passes(self) -> None:
         self.finish()
         self.state.time_passed()
 
-    def any_of(self, enabled: Sequence[Transition]) -> int:
-        return int(self.chance.random() * len(enabled))
+    def any_of(self, choices: Sequence[object]) -> int:
+        return int(self.chance.random() * len(choices))
 
     def take(self, enabled: Sequence[Transition], number: int) -> int:
         self._taken = enabled[number]
@@ -77,7 +77,7 @@ class Walks(Walk):
             with recorded_reads(self.reads):
                 assert not runner.run(FaultPlan(), explorer=self).failed
 
-    def choose(self, enabled: Any) -> int:
+    def choose(self, enabled: Sequence[Transition]) -> int:
         self.finish()
         digest = self.state.digest(enabled)
         if self._came_by is not None and self.led_to.setdefault(self._came_by, digest) != digest:
@@ -93,11 +93,12 @@ class Over(BaseException):
 
 @define(eq=False)
 class Pair(Walk):
-    """Takes so many steps by chance, then two transitions that are possible there, in one of both orders."""
+    """Takes so many steps by chance, then two transitions that are possible, in one of the two orders."""
 
     steps: int = 0
     swapped: bool = False
     labels: list[str] = field(factory=list)
+    """The two transitions; empty until the steps are taken, and where fewer than two are possible."""
     touched: Touched | None = None
     """What the first of them touched."""
     led_to: bytes | None = None
@@ -110,29 +111,26 @@ class Pair(Walk):
         except Over:
             pass
 
-    def choose(self, enabled: Any) -> int:
-        touched, self.steps = self.finish(), self.steps - 1
-        if self.steps >= 0:
+    def choose(self, enabled: Sequence[Transition]) -> int:
+        touched, possible = self.finish(), [one.label for one in enabled]
+        if self.steps:
+            self.steps -= 1
             return self.take(enabled, self.any_of(enabled))
-        possible = [one.label for one in enabled]
-        match self.steps:
-            case -1:
-                if len(possible) < 2:
-                    raise Over
-                first = self.any_of(enabled)
-                second = (first + 1 + int(self.chance.random() * (len(possible) - 1))) % len(possible)
-                self.labels = [possible[first], possible[second]]
-                return self.take(enabled, second if self.swapped else first)
-            case -2:
-                self.touched = touched
-                other = self.labels[0 if self.swapped else 1]
-                if other not in possible:
-                    self.led_to = b"prevented"
-                    raise Over
-                return self.take(enabled, possible.index(other))
-            case _:
-                self.led_to = self.state.digest(enabled)
+        first, second = (1, 0) if self.swapped else (0, 1)
+        if not self.labels:
+            if len(possible) < 2:
                 raise Over
+            left = [*possible]
+            self.labels = [left.pop(self.any_of(left)) for _ in range(2)]
+            return self.take(enabled, possible.index(self.labels[first]))
+        if self.touched is not None:
+            self.led_to = self.state.digest(enabled)
+            raise Over
+        self.touched = touched
+        if self.labels[second] not in possible:
+            self.led_to = b"prevented"
+            raise Over
+        return self.take(enabled, possible.index(self.labels[second]))
 
 
 WORLDS = {
