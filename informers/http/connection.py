@@ -100,12 +100,12 @@ class Connection(asyncio.Protocol):
     # --- what asyncio calls -----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is of another class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
 
     def data_received(self, data: bytes) -> None:
         reply, parser = self._reply, self._parser
         if reply is None or parser is None:
-            # An answer without a request may be meant for somebody else, as after request smuggling.
+            # Nothing was asked: after request smuggling this would be the answer to another client's request.
             self.close()
             return
         try:
