@@ -1,6 +1,5 @@
 """The context of one run: its object, a client, and its status and events."""
 
-import asyncio
 import functools
 import math
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -50,7 +49,7 @@ class RunContext(Generic[T]):
     one, can then change nothing there. A Lease that is deleted by hand begins anew."""
     _owns: Sequence[type[Object]] = field(default=(), kw_only=True)
     _client_of: Callable[[str], Client] | None = field(default=None, kw_only=True)
-    _time: Callable[[], float] = field(factory=lambda: asyncio.get_running_loop().time, init=False)
+    _now: Callable[[], float] = field(kw_only=True)
 
     @property
     def object(self) -> T:
@@ -70,7 +69,7 @@ class RunContext(Generic[T]):
     @property
     def remaining(self) -> float:
         """Seconds until `deadline`, from any thread; code in a thread is not ended and must return itself."""
-        return self.deadline - self._time()
+        return self.deadline - self._now()
 
     def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:
         """At the end of this run, delete the children that it has neither applied nor otherwise written.

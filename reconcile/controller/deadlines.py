@@ -1,7 +1,10 @@
 """One timer for all runs of a controller: all may take equally long, so the oldest is always due first."""
 
 import asyncio
+import math
+from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 import anyio
 from attrs import define, field
@@ -15,9 +18,8 @@ class Deadlines:
     _ends: dict[anyio.CancelScope, float] = field(factory=dict, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
-    def watch(self, scope: anyio.CancelScope) -> float:
-        """Watch a scope; returns when it will be cancelled, in the event loop's seconds."""
-        loop = asyncio.get_running_loop()
+    def watch(self, scope: anyio.CancelScope, loop: asyncio.AbstractEventLoop) -> float:
+        """Watch a scope; returns when it will be cancelled, in the loop's seconds."""
         end = self._ends[scope] = loop.time() + self.seconds
         # A timer for each run would cost more than the rest of its deadline, and hardly any of them fires.
         if self._timer is None:
@@ -47,24 +49,38 @@ class Deadlines:
 
 @define(eq=False)
 class RunLimit:
-    """Ends blocks of one task that take too long: `with limit as deadline: ...`. The task closes it."""
+    """Ends blocks of the current task that take too long: `with limit: ...`. The task closes it.
+
+    It knows task and loop, which cost as much to look up in each run as to decode a line of a watch.
+    """
 
     deadlines: Deadlines
+    task: asyncio.Task[Any] = field(init=False)
+    deadline: float = field(default=math.inf, init=False)
+    """When the last block is ended, or was, in the event loop's seconds."""
+    now: Callable[[], float] = field(init=False)
+    """The event loop's time in seconds, from any thread."""
+    _loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
     _scope: anyio.CancelScope | None = field(default=None, init=False)
     _struck: TracebackType | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.task, self.now = task, self._loop.time
 
     def struck(self) -> TracebackType | None:
         """The traceback of the last block that was ended; not kept, as it keeps its frames alive."""
         trace, self._struck = self._struck, None
         return trace
 
-    def __enter__(self) -> float:
+    def __enter__(self) -> None:
         # Entering and leaving a scope costs as much as a short run: one scope serves until it is cancelled.
         scope = self._scope
         if scope is None:
             scope = self._scope = anyio.CancelScope()
             scope.__enter__()
-        return self.deadlines.watch(scope)
+        self.deadline = self.deadlines.watch(scope, self._loop)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -428,7 +428,7 @@ class Controller(_Options[T]):
 
     def keeps(self, snapshot: Snapshot) -> bool:
         """Whether it keeps an object: `selector` chooses it, or it is being deleted and held by us."""
-        if matches_labels(self.labels, snapshot.labels):
+        if not self.labels or matches_labels(self.labels, snapshot.labels):
             return True
         return self.holds(snapshot)
 

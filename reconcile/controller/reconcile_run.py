@@ -10,7 +10,7 @@ import structlog
 from attrs import define, evolve, field
 
 from informers import APIResource, Informer, NotFound, Snapshot, StaleVersion
-from informers.cancellation import as_failure, cancel_requests
+from informers.cancellation import as_failure
 from informers.functions import is_async, name_of
 from reconcile.client import redaction
 from reconcile.client.client import Client, bound, core_of, reads_of, with_indexes
@@ -141,21 +141,21 @@ class RunExecutor(Generic[T]):
         reconcile_id = f"{int(core.clock.random() * _IDS):08x}"
         bind_log = partial(self._bound_log, request, reconcile_id)
         held = None if self.runs is None else self.runs.begin(request, record, limit)
-        run = ReconcileRun(self, request, client, record, bind_log, reconcile_id, attempt, held)
+        run = ReconcileRun(self, request, client, record, bind_log, reconcile_id, limit, attempt, held)
         hidden = redaction.seen.set(core.secrets)
-        cancels = cancel_requests()
+        cancels = limit.task.cancelling()
         try:
             # The order matters. Own writes first, or the run decides on a state without them; outside of the
             # limit, since this wait is bounded by itself and a run cut short here would only begin to wait
             # anew.
             if journal:
                 await reads_of(client).settle()
-            with limit as deadline:
+            with limit:
                 # Tombstones before the object: a namesake may have the key by now, and comes after its
                 # predecessor.
                 if self.tombstones.wanted:
                     await self.tombstones.deliver(request, client, bind_log(), held)
-                result = await run.reconcile(deadline)
+                result = await run.reconcile()
                 return run.ended(result)
             if held is not None and held.cancelled:
                 ended = BucketNotHeld("the run was ended: another replica gets the bucket of its object")
@@ -286,6 +286,7 @@ class ReconcileRun(Generic[T]):
     record: RunRecord
     bind_log: Callable[[], structlog.stdlib.BoundLogger]
     reconcile_id: str
+    limit: RunLimit
     attempt: int = 0
     held: HeldRun | None = None
     outcome: RunResult | None = field(default=None, init=False)
@@ -308,7 +309,7 @@ class ReconcileRun(Generic[T]):
         )
         return self.outcome
 
-    async def reconcile(self, deadline: float) -> Result:
+    async def reconcile(self) -> Result:
         """Handle the object by its state. Raises what the author's function raises."""
         executor = self.executor
         self.record.primary_resource = executor.resource
@@ -318,22 +319,22 @@ class ReconcileRun(Generic[T]):
         if snapshot is None or not await self._is_kept(snapshot):
             return _DONE
         if self.held is None:
-            return await self._handle(snapshot, deadline)
+            return await self._handle(snapshot)
         with self.held.on(snapshot) as may_run:
-            return await self._handle(snapshot, deadline) if may_run else _DONE
+            return await self._handle(snapshot) if may_run else _DONE
 
-    async def _handle(self, snapshot: Snapshot, deadline: float) -> Result:
+    async def _handle(self, snapshot: Snapshot) -> Result:
         executor = self.executor
         controller = executor.controller
         if snapshot.terminating:
-            return await self._clean_up(snapshot, deadline)
+            return await self._clean_up(snapshot)
         takeover = await takeover_of(controller, self.client, snapshot, executor.recorder)
-        result = await self._carry_out(snapshot, deadline)
+        result = await self._carry_out(snapshot)
         if takeover is not None and not any(output_of(context).is_partial for context in self._contexts):
             await takeover.finish()
         return result
 
-    async def _carry_out(self, snapshot: Snapshot, deadline: float) -> Result:
+    async def _carry_out(self, snapshot: Snapshot) -> Result:
         executor, controller = self.executor, self.executor.controller
         # The finalizer goes on before the author's function makes anything that a cleanup would have to find.
         if controller.finalizers:
@@ -342,8 +343,8 @@ class ReconcileRun(Generic[T]):
             if {*desired} != {*snapshot.finalizers}:
                 snapshot = await self._set_finalizers(snapshot, desired)
         if executor.debug:
-            return await self._call_twice(snapshot, deadline)
-        return await self._call(controller.reconcile, self._context(snapshot, deadline))
+            return await self._call_twice(snapshot)
+        return await self._call(controller.reconcile, self._context(snapshot))
 
     async def report_late(self) -> None:
         """Write the collected status although the run took too long."""
@@ -366,12 +367,11 @@ class ReconcileRun(Generic[T]):
     def _context(
         self,
         snapshot: Snapshot,
-        deadline: float,
         *,
         rehearsal: bool = False,
         generated: dict[str, str] | None = None,
     ) -> Context[T]:
-        executor, client = self.executor, self.client
+        executor, client, limit = self.executor, self.client, self.limit
         client_of = partial(executor.client_elsewhere, self.request, client)
         if rehearsal:
             client, client_of = dry(client), partial(dry_elsewhere, client_of)
@@ -384,7 +384,8 @@ class ReconcileRun(Generic[T]):
             blocking=executor.blocking,
             causes=tuple(self.record.causes),
             attempt=self.attempt,
-            deadline=deadline,
+            deadline=limit.deadline,
+            now=limit.now,
             epoch=executor.epoch_of() if self.record.tenure is None else self.record.tenure.epoch,
             client_of=client_of,
             owns=executor.controller.owns,
@@ -396,7 +397,7 @@ class ReconcileRun(Generic[T]):
     async def _call(self, function: Any, context: Context[T]) -> Result:
         """Call the author's function; the collected status is written even if it fails."""
         executor, output = self.executor, output_of(context)
-        cancels = cancel_requests()
+        cancels = self.limit.task.cancelling()
         try:
             result = await executor.call(function, context)
             if executor.rendering or executor.debug:
@@ -420,10 +421,10 @@ class ReconcileRun(Generic[T]):
             await self._report(context, failed=False)
         return result or _DONE
 
-    async def _call_twice(self, snapshot: Snapshot, deadline: float) -> Result:
+    async def _call_twice(self, snapshot: Snapshot) -> Result:
         """Rehearse, run, and compare the desired states. A failed rehearsal is not compared."""
         function = self.executor.controller.reconcile
-        rehearsal = self._context(snapshot, deadline, rehearsal=True)
+        rehearsal = self._context(snapshot, rehearsal=True)
         output, record = output_of(rehearsal), core_of(rehearsal.client).run
         record.rendered = {}
         try:
@@ -432,8 +433,8 @@ class ReconcileRun(Generic[T]):
         except Exception as error:
             why = core_of(rehearsal.client).redacted(described(error))
             rehearsal.log.debug("the rehearsal of a run failed", error=why)
-            return await self._call(function, self._context(snapshot, deadline, generated=output.generated))
-        context = self._context(snapshot, deadline, generated=output.generated)
+            return await self._call(function, self._context(snapshot, generated=output.generated))
+        context = self._context(snapshot, generated=output.generated)
         result = await self._call(function, context)
         from reconcile.storms.determinism import check_renderings
 
@@ -465,14 +466,14 @@ class ReconcileRun(Generic[T]):
     def _foreign_finalizers(self, snapshot: Snapshot) -> Sequence[str]:
         return [name for name in snapshot.finalizers if name not in self.executor.controller.finalizers]
 
-    async def _clean_up(self, snapshot: Snapshot, deadline: float) -> Result:
+    async def _clean_up(self, snapshot: Snapshot) -> Result:
         """Call the controller's function for an object that is being deleted; then remove our finalizer."""
         controller, held = self.executor.controller, self._holds(snapshot)
         result = _DONE
         if controller.on_terminating is not None:
-            result = await self._call(controller.on_terminating, self._context(snapshot, deadline))
+            result = await self._call(controller.on_terminating, self._context(snapshot))
         elif controller.cleanup is not None and held:
-            result = await self._call(controller.cleanup, self._context(snapshot, deadline))
+            result = await self._call(controller.cleanup, self._context(snapshot))
             if result.wants_run:
                 return result
         if not held:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
+import anyio
 from attrs import define, field
 
 from reconcile.controller.run_ends import RunEnds, Slots, count_end, ends_of_last_minute
@@ -99,13 +100,14 @@ class ActiveRun:
     attempt: int
     priority: int = 0
     task: asyncio.Task[Any] | None = None
+    _now: Callable[[], float] = anyio.current_time
     started: float = 0.0
     ended: float = 0.0
     outcome: RunResult | None = None
     _trace: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> Self:
-        self.started = asyncio.get_running_loop().time()
+        self.started = self._now()
         self.history.begin(self)
         if self.history.traces is not None:
             self._trace = self.history.traces.run(self)
@@ -117,7 +119,7 @@ class ActiveRun:
     ) -> None:
         if self._trace is not None:
             self._trace.__exit__(None, None, None)
-        self.ended = asyncio.get_running_loop().time()
+        self.ended = self._now()
         self.history.end(self, self.ended)
 
 
@@ -138,9 +140,17 @@ class RunHistory:
     _running: dict[Request, ActiveRun] = field(factory=dict, init=False)
     _past: OrderedDict[Request, tuple[tuple[PastRun, ...], Slots]] = field(factory=OrderedDict, init=False)
 
-    def run(self, item: Item[Request], task: asyncio.Task[Any] | None = None) -> ActiveRun:
-        """The run of an item of the queue, in `task`: `with ... as run: run.outcome = ...`."""
-        return ActiveRun(self, item.key, item.causes, item.retries, item.priority, task)
+    def run(
+        self,
+        item: Item[Request],
+        task: asyncio.Task[Any] | None = None,
+        now: Callable[[], float] = anyio.current_time,
+    ) -> ActiveRun:
+        """The run of an item of the queue, in `task`: `with ... as run: run.outcome = ...`.
+
+        `now` is the time of the task's event loop.
+        """
+        return ActiveRun(self, item.key, item.causes, item.retries, item.priority, task, now)
 
     def running(self) -> Iterator[ActiveRun]:
         """The active runs, oldest first."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import closing
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import anyio
 import structlog
@@ -394,9 +394,9 @@ class Runner(Generic[T]):
 
     async def _work(self) -> None:
         with closing(self._executor.limit()) as limit:
-            await self._work_within(limit, asyncio.current_task())
+            await self._work_within(limit)
 
-    async def _work_within(self, limit: RunLimit, task: asyncio.Task[Any] | None) -> None:
+    async def _work_within(self, limit: RunLimit) -> None:
         while True:
             try:
                 # An exception that leaves this block hands the key back: it is due again at once, its causes
@@ -412,7 +412,7 @@ class Runner(Generic[T]):
                         if self._gave_up(item.key):
                             self.queue.discard(item.key)  # it was queued while its bucket was held
                         elif is_calm or not await self._is_put_off(item):
-                            await self._reconcile(item, limit, task)
+                            await self._reconcile(item, limit)
                     finally:
                         self._idle += 1
             except _GateClosed:
@@ -427,14 +427,14 @@ class Runner(Generic[T]):
                 self.pause()  # else another worker would take the key and fail the same way, before the end
                 raise
 
-    async def _reconcile(self, item: Item[Request], limit: RunLimit, task: asyncio.Task[Any] | None) -> None:
+    async def _reconcile(self, item: Item[Request], limit: RunLimit) -> None:
         causes: Sequence[Cause] = item.causes
         if self.guard.tracking:
             causes = await self.guard.explain(item.key, causes)
-        with self.history.run(item, task) as run:
+        with self.history.run(item, limit.task, limit.now) as run:
             try:
                 outcome = run.outcome = await self._outcome(item, causes, limit)
-                if task is not None and task.cancelling():
+                if limit.task.cancelling():
                     await live_on()  # the run cancelled its own task, and did not wait for what follows
             except asyncio.CancelledError as error:
                 if asked_to_end():
