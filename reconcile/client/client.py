@@ -26,6 +26,7 @@ from reconcile.client.object_selectors import Fields, Labels
 from reconcile.client.object_writes import ObjectWrites, Propagation
 from reconcile.client.own_writes import Journal, NoJournal
 from reconcile.client.raw_client import RawClient
+from reconcile.client.redaction import DeclaredFields
 from reconcile.client.request_limiter import RequestLimiter
 from reconcile.client.sender import JSON, FieldValidation, Sender
 from reconcile.client.watch_events import WatchEvent, watch_events
@@ -393,9 +394,9 @@ def bound(
     )
 
 
-def with_indexes(client: C, indexed: IndexedReads) -> C:
-    """The same client, whose lists know these indexes by name."""
-    return _with_core(client, client._core.changed(indexed=indexed))
+def of_controller(client: C, indexed: IndexedReads, secret_fields: DeclaredFields) -> C:
+    """The same client, whose lists know these indexes by name, and whose runs hide these fields."""
+    return _with_core(client, client._core.changed(indexed=indexed, secret_fields=secret_fields))
 
 
 def _with_core(client: C, core: ClientCore) -> C:

@@ -12,7 +12,7 @@ from reconcile.client.decoded_objects import DecodedObjects
 from reconcile.client.manifests import ManifestObjects
 from reconcile.client.object_indexes import IndexedReads
 from reconcile.client.own_writes import Freshness, Journal
-from reconcile.client.redaction import NO_SECRETS, SecretValues, is_sensitive
+from reconcile.client.redaction import NO_SECRETS, DeclaredFields, SecretValues
 from reconcile.client.sender import FieldValidation, Sender
 from reconcile.models import Object, decode, kind_of
 from reconcile.runs.run_record import NO_RUN, RunRecord
@@ -47,6 +47,7 @@ class ClientCore:
     observers: Sequence[WriteObserver] = field(init=False)
     added_observers: Sequence[WriteObserver] = field(default=(), init=False)
     indexed: IndexedReads = field(factory=IndexedReads, init=False)
+    secret_fields: DeclaredFields = field(factory=dict, init=False)
     _decoded: DecodedObjects = field(factory=DecodedObjects, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -72,7 +73,8 @@ class ClientCore:
         The next apply takes over fields of `former_field_managers`, and the first one of an object those
         that `former_updaters` wrote without apply. `observers` are added (None: as here).
         """
-        run, secrets = (RunRecord(), SecretValues()) if beside is None else (beside.run, beside.secrets)
+        run = RunRecord() if beside is None else beside.run
+        secrets = SecretValues(self.secret_fields) if beside is None else beside.secrets
         added = self.added_observers if observers is None else observers
         former = self.former_field_managers if former_field_managers is None else former_field_managers
         return self.changed(
@@ -165,8 +167,8 @@ class ClientCore:
         return self.secrets.redact(text)
 
     def note_secrets(self, resource: APIResource, *snapshots: Snapshot | None) -> None:
-        """Remember the values of Secrets that were read, to keep them out of texts."""
-        if is_sensitive(resource):
+        """Remember the secret values of objects that were read, to keep them out of texts."""
+        if self.secrets.may_be_in(resource):
             for snapshot in snapshots:
                 if snapshot is not None:
                     self.secrets.add(resource, snapshot.raw)

@@ -54,7 +54,8 @@ class ObjectReads:
         if informer.tapped:
             await informer.look()
         stored = informer.store.get(key)
-        if resource.kind == "Secret":  # `note_secrets` asks again; most reads need not call it
+        # `note_secrets` asks again; most reads need not call it.
+        if resource.kind == "Secret" or core.secret_fields:
             core.note_secrets(resource, stored)
         return stored
 

@@ -1,13 +1,16 @@
-"""Keeps the values of Secrets out of errors, tracebacks, log lines and Events of runs that have read them."""
+"""Keeps the values of Secrets out of errors, tracebacks, log lines and Events of runs that have read them.
+
+So are those of fields that a class declares secret, in the kinds that a controller names.
+"""
 
 import base64
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from traceback import format_exception
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -15,6 +18,8 @@ from attrs import define, field
 from structlog.typing import EventDict
 
 from informers import APIResource, Snapshot
+from informers.apimachinery.json_pointers import pointer_steps
+from reconcile.models.secret_fields import fields_at
 from reconcile.predecessors.kopf_names import LAST_HANDLED
 from reconcile.runs.run_failures import error_text
 from reconcile.runs.write_events import Sent, WriteObserver
@@ -31,6 +36,9 @@ LONGEST_NAME = 253
 HIDDEN = "<secret>"
 
 
+DeclaredFields: TypeAlias = Mapping[APIResource, Iterable[tuple[str, ...]]]
+"""The paths of fields that classes declare secret, of kinds that have such fields."""
+
 _COPIES = ("last-applied-configuration", LAST_HANDLED)
 
 
@@ -45,18 +53,27 @@ def copies_object(annotation: str) -> bool:
 
 @define(eq=False)
 class SecretValues(WriteObserver):
-    """The values of Secrets that one run has read or tried to write; decoded only to redact a text."""
+    """The secret values that one run has read or tried to write; those of Secrets are decoded when needed."""
 
+    declared: DeclaredFields = field(factory=dict)
     _bodies: list[bytes] = field(factory=list, init=False)
 
+    def may_be_in(self, resource: APIResource) -> bool:
+        """Whether objects of a resource have values to remember."""
+        return is_sensitive(resource) or resource in self.declared
+
     def add(self, resource: APIResource, body: bytes) -> None:
-        """Remember the values in the JSON of an object, if it is a Secret."""
+        """Remember the secret values in the JSON of an object: of a Secret, or in fields declared so."""
         if is_sensitive(resource):
             self._bodies.append(body)
+        elif paths := self.declared.get(resource):
+            values = declared_values(body, paths)
+            if values and values not in self._bodies:
+                self._bodies.append(values)
 
     def sent(self, sent: Sent) -> None:
         """Remember the values that a write is to set, before an error can quote them."""
-        if is_sensitive(sent.resource):
+        if self.may_be_in(sent.resource):
             self.add(sent.resource, msgspec.json.encode(sent.body))
 
     def __bool__(self) -> bool:
@@ -64,7 +81,7 @@ class SecretValues(WriteObserver):
 
     @property
     def bodies(self) -> Sequence[bytes]:
-        """The JSON of the Secrets, and of writes of Secrets, that have the values."""
+        """The JSON of Secrets, and of writes of Secrets, that have the values."""
         return tuple(self._bodies)
 
     @property
@@ -103,6 +120,35 @@ seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
 """The values that the current run has read; None outside of runs."""
 
 
+def declared_values(body: bytes, paths: Iterable[tuple[str, ...]]) -> bytes:
+    """The texts in secret fields of an object, or of a write of it, as the JSON of a Secret; empty for none.
+
+    Copies of the object in its annotations have them too.
+    """
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return b""
+    objects = [decoded, *map(_unpacked, _copies_in(decoded))]
+    if isinstance(decoded, list):
+        objects = [_as_object(step) for step in decoded if isinstance(step, dict)]
+    found = [fields[name] for one in objects for path in paths for fields, name in fields_at(one, path)]
+    texts = {text: text for text in texts_in(found) if len(text) >= SHORTEST}
+    return msgspec.json.encode({"stringData": texts}) if texts else b""
+
+
+def _as_object(step: Mapping[str, Any]) -> Any:
+    """What a step of a JSON patch sets, as the part of the object that it sets."""
+    value = step.get("value")
+    try:
+        names = pointer_steps(str(step.get("path", "")))
+    except ValueError:
+        return value  # the server refuses it
+    for name in reversed(names):
+        value = {name: value}
+    return value
+
+
 def forms_of(body: bytes) -> set[str]:
     """The values in the JSON of a Secret or of its write, in every form in which a text may have them."""
     return {value for value in _values(body) if len(value) >= SHORTEST}
@@ -119,9 +165,11 @@ def replaced(text: str, forms: Iterable[str]) -> str:
 
 
 @contextmanager
-def concealing(resource: APIResource, states: Iterable[Snapshot | None]) -> Iterator[None]:
-    """Outside of runs: hide the values of these objects, if they are Secrets, in lines logged within."""
-    values = SecretValues()
+def concealing(
+    resource: APIResource, states: Iterable[Snapshot | None], declared: DeclaredFields
+) -> Iterator[None]:
+    """Outside of runs: hide the secret values of these objects in lines logged within."""
+    values = SecretValues(declared)
     for state in states:
         if state is not None:
             values.add(resource, state.raw)
@@ -189,16 +237,27 @@ def _contents(body: Any) -> Any:
 
 def _copied(body: dict[str, Any]) -> Iterator[Any]:
     """What copies of the Secret in its annotations have: values that it may not have any more."""
-    metadata = body.get("metadata")
+    for text in _copies_in(body):
+        copy = _unpacked(text)
+        if isinstance(copy, dict):
+            yield from (copy.get("data"), copy.get("stringData"))
+        else:
+            yield text
+
+
+def _copies_in(body: Any) -> Iterator[str]:
+    metadata = body.get("metadata") if isinstance(body, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     for name, text in annotations.items() if isinstance(annotations, dict) else ():
         if isinstance(text, str) and copies_object(name):
-            try:
-                copy = msgspec.json.decode(text, type=dict[str, Any])
-            except (msgspec.DecodeError, RecursionError):
-                yield text
-            else:
-                yield from (copy.get("data"), copy.get("stringData"))
+            yield text
+
+
+def _unpacked(copy: str) -> Any:
+    try:
+        return msgspec.json.decode(copy)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _forms(value: str) -> Iterator[str]:

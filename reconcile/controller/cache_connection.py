@@ -64,7 +64,7 @@ class CacheConnection(Generic[T]):
         if held is not None and controller.selector:
             self._keeps = lambda snapshot: held.holds(snapshot) and controller.keeps(snapshot)
         self._declared.append(self.primary.resource)
-        self.failures = FunctionFailures(log, self.requests, self.enqueue)
+        self.failures = FunctionFailures(log, self.requests, self.enqueue, self.executor.secret_fields)
         self.backgrounds = BackgroundTasks(
             controller.kind,
             controller.background,

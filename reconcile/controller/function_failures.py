@@ -10,7 +10,7 @@ from attrs import define, field
 from informers import APIResource, Snapshot
 from informers.functions import name_of
 from informers.logs import is_worth_a_line
-from reconcile.client.redaction import concealing
+from reconcile.client.redaction import DeclaredFields, concealing
 from reconcile.controller.triggers import INITIAL_PRIORITY, EnqueueKey
 from reconcile.runs.run_failures import described
 from reconcile.runs.run_request import Cause, Request
@@ -26,6 +26,7 @@ class FunctionFailures:
     log: structlog.stdlib.BoundLogger
     objects: Callable[[], Iterable[Request]]
     enqueue: EnqueueKey
+    secret_fields: DeclaredFields = field(factory=dict)
     _failures: dict[str, int] = field(factory=dict, init=False)
     _sweep: asyncio.TimerHandle | None = field(default=None, init=False)
 
@@ -43,7 +44,7 @@ class FunctionFailures:
         if not is_worth_a_line(count):
             return
         key = next(str(state.key) for state in states if state is not None)
-        with concealing(resource, states):
+        with concealing(resource, states, self.secret_fields):
             self.log.error(
                 "a function of the operator failed",
                 place=place,

@@ -13,14 +13,16 @@ from informers import APIResource, Informer, NotFound, Snapshot, StaleVersion
 from informers.cancellation import as_failure
 from informers.functions import is_async, name_of
 from reconcile.client import redaction
-from reconcile.client.client import Client, bound, core_of, reads_of, with_indexes
+from reconcile.client.client import Client, bound, core_of, of_controller, reads_of
 from reconcile.client.guarded_writes import BucketNotHeld
 from reconcile.client.object_indexes import IndexedReads
 from reconcile.client.own_writes import Journal
+from reconcile.client.redaction import DeclaredFields
 from reconcile.controller.blocking import Blocking, RunEnded, Threads
 from reconcile.controller.context import Context, output_of
 from reconcile.controller.deadlines import Deadlines, RunLimit
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
+from reconcile.controller.declared_secrets import declared_secrets
 from reconcile.controller.declared_writes import DeclaredWrites, Undeclared
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.held_buckets import HeldBuckets, HeldRun, HeldRuns
@@ -83,6 +85,7 @@ class RunExecutor(Generic[T]):
     echoes: Echoes = field(init=False)
     deadlines: Deadlines = field(init=False)
     indexed: IndexedReads = field(init=False)
+    secret_fields: DeclaredFields = field(init=False)
     runs: HeldRuns | None = field(init=False)
     """The runs under way, with `held`."""
     _plain: Sequence[Any] = field(init=False)
@@ -98,7 +101,8 @@ class RunExecutor(Generic[T]):
         self.resource = kind_of(controller.kind).resource
         self.declarations = DeclaredWrites(controller, self.log, self.undeclared == "refuse")
         self.indexed = IndexedReads(controller.indexes, controller.name)
-        self.client = with_indexes(self.client, self.indexed)
+        self.secret_fields = declared_secrets([controller])
+        self.client = of_controller(self.client, self.indexed, self.secret_fields)
         self.tombstones = Tombstones(controller.kind, controller.on_deleted, self.held)
         self.runs = None if self.held is None else HeldRuns(self.held)
         self.echoes = Echoes({kind_of(kind).resource for kind in controller.waking_kinds})
@@ -256,7 +260,7 @@ class RunExecutor(Generic[T]):
         if self.client_of is None:
             raise LookupError(f"there is no cluster {cluster!r}: the manager has one cluster only")
         journal = self._distant.setdefault((request, cluster), Journal(self.on_wait))
-        there = with_indexes(self.client_of(cluster), self.indexed)
+        there = of_controller(self.client_of(cluster), self.indexed, self.secret_fields)
         return self._bound(there, journal, request, client)
 
     def _bound(

@@ -10,8 +10,7 @@ import structlog
 
 from informers import Clock, SystemClock
 from reconcile.controller.declaration import Controller
-from reconcile.models import kind_of
-from reconcile.models.secret_fields import secret_fields
+from reconcile.controller.declared_secrets import declared_secrets
 from reconcile.recording.recorded_events import FORMAT, Header
 from reconcile.recording.recording_file import RecordingFile
 from reconcile.recording.run_recorder import RunRecorder
@@ -47,12 +46,9 @@ def open_recorder(
 def secret_paths(controllers: Sequence[Controller[Any]]) -> Mapping[Place, frozenset[tuple[str, ...]]]:
     """The fields that are declared secret, of all kinds that these controllers name."""
     found: dict[Place, frozenset[tuple[str, ...]]] = {}
-    for controller in controllers:
-        for kind in controller.kinds:
-            if paths := secret_fields(kind):
-                resource = kind_of(kind).resource
-                place = resource.group, resource.plural
-                found[place] = found.get(place, frozenset()) | paths
+    for resource, paths in declared_secrets(controllers).items():
+        place = resource.group, resource.plural
+        found[place] = found.get(place, frozenset()) | paths
     return found
 
 

@@ -13,13 +13,14 @@ import hmac
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from attrs import define, field
 
-from reconcile.client.redaction import SHORTEST, copies_object, forms_of, texts_in
+from reconcile.client.redaction import SHORTEST, copies_object, declared_values, forms_of
+from reconcile.models.secret_fields import fields_at
 
 MOST_EXPOSED = 1_000
 """Forms of values that are looked for in all objects, as a run has written them into one. With more, the
@@ -167,7 +168,7 @@ class SecretMasks:
 
     def _mask_paths(self, obj: dict[str, Any], paths: Iterable[tuple[str, ...]]) -> None:
         for path in paths:
-            for fields, name in [*_fields_at(obj, path)]:
+            for fields, name in [*fields_at(obj, path)]:
                 value = fields[name]
                 fields[name] = self.text(value) if isinstance(value, str) else self._leaves(value)
         for annotations, name, text in _copies(obj):
@@ -176,16 +177,8 @@ class SecretMasks:
     def fields_of(self, place: Place, body: bytes | None) -> Sequence[bytes]:
         """The values of secret fields in a request, as the JSON of a Secret that has them."""
         paths = self.paths.get(place, ())
-        try:
-            decoded = msgspec.json.decode(body) if body and paths else None
-        except (msgspec.DecodeError, RecursionError):
-            return ()
-        if isinstance(decoded, list):  # a JSON patch
-            found = [step.get("value") for step in decoded if isinstance(step, dict)]
-        else:
-            found = [fields[name] for path in paths for fields, name in _fields_at(decoded, path)]
-        texts = {text: text for text in texts_in(found)}
-        return [msgspec.json.encode({"stringData": texts})] if texts else ()
+        found = declared_values(body, paths) if body and paths else b""
+        return [found] if found else ()
 
     # --- masked objects of caches -----------------------------------------------------------------
 
@@ -265,27 +258,6 @@ class SecretMasks:
             return self.text(form)
         # The base64 of a value that is itself a part of another one, or a word that happens to be base64.
         return self.data(form) if plain.isprintable() and len(plain) >= SHORTEST else self.text(form)
-
-
-def _fields_at(value: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Where the fields at a path are, which leaves out lists and the keys of mappings.
-
-    A key may be named like the field, so the search goes on beside it too: rather mask too much than guess
-    which object is a mapping.
-    """
-    waiting = [(value, path)]
-    while waiting:
-        here, rest = waiting.pop()
-        if isinstance(here, list):
-            waiting += [(item, rest) for item in here]
-        elif isinstance(here, dict):
-            for name, part in here.items():
-                if name != rest[0]:
-                    waiting.append((part, rest))
-                elif len(rest) > 1:
-                    waiting.append((part, rest[1:]))
-                else:
-                    yield here, name
 
 
 def _keeps_value(step: dict[str, Any]) -> bool:

@@ -1,55 +1,31 @@
 """What must not be in the life of an object: values of Secrets, and fields that a class declares secret."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final
 
 import msgspec
 
 from informers import APIResource, Informer, Snapshot
-from reconcile.client.redaction import SHORTEST, SecretValues, forms_of, is_sensitive, replaced
-from reconcile.controller.declaration import Controller
+from reconcile.client.redaction import (
+    SecretValues,
+    declared_values,
+    forms_of,
+    is_sensitive,
+    replaced,
+    texts_in,
+)
 from reconcile.controller.run_history import RunHistory
-from reconcile.models import Object, kind_of
-from reconcile.models.secret_fields import secret_fields
 from reconcile.runs.run_request import Request
 
 SECRETS_LISTED: Final = 20
 """Secrets whose values are looked for after a run that has listed Secrets."""
 
 
-def secret_paths(controllers: Iterable[Controller[Any]]) -> Mapping[APIResource, frozenset[tuple[str, ...]]]:
-    """The fields that the classes of controllers declare secret, by resource."""
-    paths: dict[APIResource, frozenset[tuple[str, ...]]] = {}
-    for kind in {kind for controller in controllers for kind in _kinds_of(controller)}:
-        resource = kind_of(kind).resource
-        paths[resource] = paths.get(resource, frozenset()) | secret_fields(kind)
-    return paths
-
-
-def _kinds_of(controller: Controller[Any]) -> Iterator[type[Object]]:
-    yield from controller.kinds
-    yield from (write.kind for write in controller.writes if write.kind is not Object)
-
-
-def declared_secrets(snapshot: Snapshot, paths: Iterable[tuple[str, ...]]) -> set[str]:
+def declared_values_of(snapshot: Snapshot, paths: Iterable[tuple[str, ...]]) -> set[str]:
     """The texts in the fields of an object that its class declares secret; very short ones are left out."""
-    try:
-        obj = snapshot.to_dict()
-        return {text for path in paths for text in _texts(obj, path) if len(text) >= SHORTEST}
-    except (msgspec.DecodeError, RecursionError):
-        return set()  # nested deeper than any class declares
-
-
-def _texts(value: Any, path: tuple[str, ...]) -> set[str]:
-    """The texts at a path and below it; the path leaves lists out, so it leads to all their elements."""
-    if isinstance(value, list):
-        return {text for each in value for text in _texts(each, path)}
-    if not path:
-        if isinstance(value, Mapping):
-            return {text for each in value.values() for text in _texts(each, ())}
-        return {value} if isinstance(value, str) else set()
-    return _texts(value.get(path[0]), path[1:]) if isinstance(value, Mapping) else set()
+    values = declared_values(snapshot.raw, paths)
+    return {*texts_in(msgspec.json.decode(values or b"null"))}
 
 
 def redactor_of(

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from informers import APIResource, Informer, Snapshot
 from informers.clock import Clock
+from reconcile.controller.declared_secrets import declared_secrets
 from reconcile.controller.runner import Runner
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.manager_status import ManagerStatus
@@ -22,7 +23,7 @@ from reconcile.runs.run_request import Request
 from reconcile.status.key_facts import Around, around_of, facts_of
 from reconcile.status.life_form import VERSION
 from reconcile.status.life_runs import Origin, RunView, changes_in, origins_of, runs_shown, states_written
-from reconcile.status.life_secrets import declared_secrets, redactor_of, secret_paths
+from reconcile.status.life_secrets import declared_values_of, redactor_of
 from reconcile.status.object_glance import health_at
 from reconcile.status.object_health import (
     CONDITIONS_READ,
@@ -73,7 +74,7 @@ def life_of(
     resource, informers = runner.controller.resource, runner.informers
     neighbours = [each for each in runners if each.cluster == runner.cluster]
     snapshot = runner.object_of(request)
-    paths = secret_paths(each.controller for each in neighbours)
+    paths = declared_secrets(each.controller for each in neighbours)
     redact = redactor_of(runner.history, request, informers, _declared(runner, request, snapshot, paths))
     shown = cache(lambda of: ShownValues(redact, paths.get(of, frozenset())))
     obj = _decoded(snapshot, shown(resource))
@@ -119,7 +120,7 @@ def _declared(
     if hidden := paths.get(resource):
         before = states_written(runner.history.past(request), (resource, request.key))
         for state in (*before, *((snapshot,) if snapshot is not None else ())):
-            yield from declared_secrets(state, hidden)
+            yield from declared_values_of(state, hidden)
 
 
 def health_of_key(obj: Mapping[str, Any], runner: Runner[Any], request: Request) -> ObjectHealth:

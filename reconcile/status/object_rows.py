@@ -13,7 +13,7 @@ from reconcile.controller.runner import Runner
 from reconcile.models.secret_fields import secret_fields
 from reconcile.runs.run_request import Request
 from reconcile.status.key_facts import Around, facts_of
-from reconcile.status.life_secrets import declared_secrets, redactor_of
+from reconcile.status.life_secrets import declared_values_of, redactor_of
 from reconcile.status.object_glance import glance_at, health_at
 from reconcile.status.object_health import HEALTHS, health_of, short
 from reconcile.status.object_life import ERROR_FORGOTTEN
@@ -131,7 +131,7 @@ class RowMaker:
     def _hide(self, text: str, snapshot: Snapshot) -> str:
         """A text without what the class declares secret in its object, or looks like a secret."""
         if text and self.secret:
-            text = replaced(text, sorted(declared_secrets(snapshot, self.secret), key=len, reverse=True))
+            text = replaced(text, sorted(declared_values_of(snapshot, self.secret), key=len, reverse=True))
         return without_pairs(text[:TEXT_READ])
 
     def _hide_read(self, text: str, request: Request, snapshot: Snapshot) -> str:

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from informers.apimachinery.json_pointers import pointer_below
 from reconcile.client.redaction import copies_object
+from reconcile.models.secret_fields import is_within
 
 HIDDEN: Final = "<hidden>"
 LONGEST: Final = 200
@@ -68,9 +69,7 @@ class ShownValues:
 
     def _hides(self, steps: Steps) -> bool:
         names = tuple(step for step in steps if isinstance(step, str))
-        return any(map(tells_of_secret, names)) or any(
-            names[: len(hidden)] == hidden for hidden in self.secret
-        )
+        return any(map(tells_of_secret, names)) or any(is_within(names, hidden) for hidden in self.secret)
 
     def masked(self, steps: Steps, value: Any) -> Any:
         """A value at a place, with everything hidden within it replaced, in texts too."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from reconcile.client.redaction import copies_object
 from reconcile.models import Object, kind_of
-from reconcile.models.secret_fields import secret_fields
+from reconcile.models.secret_fields import is_within, secret_fields
 from reconcile.testing.fake_services.service import FakeService
 
 _SECRETS = "secrets"
@@ -33,4 +33,4 @@ class Redactor:
         names = tuple(name.removesuffix("[]") for name in path.strip(".").split("."))
         if plural == _SECRETS:
             return bool(names) and names[0] in _HELD
-        return any(names[: len(hidden)] == hidden for hidden in self._paths.get(plural, ()))
+        return any(is_within(names, hidden) for hidden in self._paths.get(plural, ()))

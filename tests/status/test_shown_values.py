@@ -70,6 +70,15 @@ def test_fields_that_a_class_declares_secret_are_hidden_at_any_depth() -> None:
     )
 
 
+def test_fields_that_a_class_declares_secret_are_hidden_in_mappings_whatever_their_keys() -> None:
+    shown = ShownValues(secret=frozenset({("spec", "rooms", "code")}))
+    assert shown.text(("spec", "rooms", "east", "code"), "1234") == f'"{HIDDEN}"'
+    assert shown.text(("spec",), {"rooms": {"east": {"code": "1234", "floor": 2}}}) == (
+        f'{{"rooms":{{"east":{{"code":"{HIDDEN}","floor":2}}}}}}'
+    )
+    assert shown.text(("spec", "code"), "1234") == '"1234"'
+
+
 def test_a_value_that_is_too_long_to_be_searched_is_only_counted() -> None:
     assert ShownValues().text(("data", "blob"), "x" * 20_000) == '"(20000 characters)"'
     many = [PLANTED] * 2000

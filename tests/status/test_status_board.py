@@ -26,7 +26,7 @@ from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.models import Intent, definition_of
 from reconcile.sharding import Sharding
-from reconcile.status.life_secrets import declared_secrets
+from reconcile.status.life_secrets import declared_values_of
 from reconcile.status.object_glance import glance_at, health_at
 from tests.controller.outage import Line, refused
 from tests.helpers.managers import Toy, World, idle, keep_size, played
@@ -288,7 +288,7 @@ def test_an_object_that_is_nested_too_deeply_is_a_row_like_others() -> None:
     for depth in (400, 5_000):
         deep = text + b'{"a":' * depth + b"1" + b"}" * depth + b'},"status":{"conditions":' + b"[" * depth
         snapshot = Snapshot.from_deep_json(deep + b"]" * depth + b"}}")
-        assert declared_secrets(snapshot, {("spec", "password")}) == set()
+        assert declared_values_of(snapshot, {("spec", "password")}) == set()
         assert health_at(snapshot, True, "", False).health == "healthy"
         assert health_at(snapshot, True, "no bulb", False) == ("failing", "no bulb")
         assert glance_at(snapshot, False, "", False).conditions == []
