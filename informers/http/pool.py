@@ -10,6 +10,7 @@ from informers.http.failures import NotConnected, Stage
 
 IDLE_SECONDS = 15.0
 """How long an unused connection is kept. Servers and load balancers keep theirs for a minute."""
+_CLOSED = "it was closed"
 
 
 class Pool:
@@ -20,6 +21,7 @@ class Pool:
         self._places = None if limit is None else anyio.Semaphore(limit, fast_acquire=True)
         self._idle: list[Connection] = []
         self._used: set[Connection] = set()
+        self._dials: set[anyio.CancelScope] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -48,14 +50,23 @@ class Pool:
         try:
             # Both waits, for the place and for the connection, may outlast the pool.
             self._check_open()
-            dialled = await self._dial()
-            if self._closed:
-                dialled.close()
-            self._check_open()
+            dialled = await self._dialled()
         except BaseException:
             self._leave_place()
             raise
         return self._use(dialled)
+
+    async def _dialled(self) -> Connection:
+        with anyio.CancelScope() as scope:
+            self._dials.add(scope)
+            try:
+                connection = await self._dial()
+            finally:
+                self._dials.remove(scope)
+            if not self._closed:
+                return connection
+            connection.close()  # it was open before the cancellation came
+        raise NotConnected(Stage.CLOSED, _CLOSED)
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection for the next request if it can carry one, and close it otherwise."""
@@ -71,12 +82,17 @@ class Pool:
             self._sweep = loop.call_later(IDLE_SECONDS, self._close_idle)
 
     def close(self) -> None:
-        """Close all connections. Exchanges in progress fail, and no connection is given out any more."""
+        """Close all connections, also those being opened.
+
+        Exchanges in progress fail, and no connection is given out any more.
+        """
         self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in (*self._idle, *self._used):
             connection.close()
+        for dial in self._dials:
+            dial.cancel()
 
     def _last_idle(self) -> Connection | None:
         while self._idle:
@@ -92,7 +108,7 @@ class Pool:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise NotConnected(Stage.CLOSED, "it was closed")
+            raise NotConnected(Stage.CLOSED, _CLOSED)
 
     def _leave_place(self) -> None:
         if self._places is not None:

@@ -132,6 +132,33 @@ async def test_a_connection_that_opens_after_its_pool_was_closed_is_closed() -> 
                 await anyio.sleep(0.01)
 
 
+async def test_a_connection_that_was_open_before_its_dial_was_ended_is_closed_too() -> None:
+    async with serving(always(reply())) as peer:
+        dialler = Dialer(Origin("http", "127.0.0.1", peer.port))
+
+        async def dial() -> Any:
+            connection = await dialler.dial()
+            one.close()
+            return connection
+
+        one = Pool(dial, 1)
+        with pytest.raises(NotConnected, match="was closed"):
+            await one.take()
+        with anyio.fail_after(5):
+            while peer.connections == 0 or peer.open:
+                await anyio.sleep(0.01)
+
+
+async def test_a_dial_that_gets_no_answer_ends_when_its_transport_is_closed(connecting: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        transport = await connecting(silent.getsockname()[1], scheme="https")
+        asking = asyncio.create_task(get(transport))
+        await anyio.sleep(0.1)
+        with anyio.fail_after(2), pytest.raises(Unreachable, match="closed"):
+            await transport.aclose()
+            await asking
+
+
 async def test_a_connection_that_the_server_closed_meanwhile_is_not_used(connecting: Connect) -> None:
     async with serving(always(reply())) as peer:
         transport = await connecting(peer.port)
