@@ -8,14 +8,15 @@ connection and never answer; its deadline is that of `ScrapeLimits`, 3 s.
 import datetime
 import statistics
 import time
+from functools import partial
 
 import anyio
 from aiohttp import web
 
 from reconcile import ObjectMeta, SystemClock
-from reconcile.blocks import Behaviour, Rates, ReplicaBounds, Samples, ScrapeLimits
+from reconcile.blocks import AllowedHosts, Behaviour, Rates, ReplicaBounds, Samples, ScrapeLimits
 from reconcile.blocks.autoscaler.decision import Measured, Memory, TargetState, decide
-from reconcile.blocks.autoscaler.metric_pages import MetricSeries
+from reconcile.blocks.autoscaler.metric_pages import HttpFetch, MetricSeries
 from reconcile.blocks.autoscaler.scraper import Candidates, Scraper
 from reconcile.kinds import Pod, PodStatus
 from reconcile.kinds.core import PodCondition
@@ -77,7 +78,7 @@ async def _pass_ms() -> float:
     await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
     port = runner.addresses[0][1]
     pods = [_pod(number, "127.0.0.1") for number in range(HANGING + ANSWERING)]
-    scraper = Scraper(SystemClock())
+    scraper = Scraper(SystemClock(), fetch=partial(HttpFetch, hosts=AllowedHosts(["127.0.0.0/8"])))
     began = time.perf_counter()
     heard = await scraper.ask(
         Candidates.among(pods),
