@@ -1,20 +1,17 @@
-"""The programs whose cost is measured, on kopf: a handler of events that writes one byte."""
+"""What both programs on kopf have whose cost is measured: a run reads its object and writes one byte."""
 
 import os
-from typing import Any
 
 import kopf
 
+KIND = {"sites": ("example.com", "v1", "sites"), "pods": ("", "v1", "pods")}[os.environ["KIND"]]
 RUNS = os.open(os.environ["RUNS"], os.O_WRONLY)
-KINDS = {"sites": ("example.com", "v1", "sites"), "pods": ("", "v1", "pods")}
 
 
-@kopf.on.startup()
-def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+def configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False
 
 
-@kopf.on.event(*KINDS[os.environ["KIND"]])
-async def keep(spec: kopf.Spec, **_: Any) -> None:
+def keep(spec: kopf.Spec) -> None:
     assert spec
     os.write(RUNS, b".")

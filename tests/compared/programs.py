@@ -81,10 +81,15 @@ def _python(*arguments: str) -> Command:
     return (sys.executable, *arguments)
 
 
+def _kopf(module: str) -> Command:
+    return _python("-m", "kopf", "run", "--standalone", "-A", "-m", module)
+
+
 PROGRAMS = (
     Program("ours", lambda kind: _python("-m", "reconcile", "run", f"cost_ours:{kind}")),
-    Program("kopf", lambda kind: _python("-m", "kopf", "run", "--standalone", "-A", "-m", "cost_kopf")),
+    Program("kopf", lambda kind: _kopf("cost_kopf_events")),
     Program("kr8s", lambda kind: _python("-m", "cost_kr8s")),
     Program("controller-runtime", GO.command),
     Program("kube-rs", RUST.command),
+    Program("kopf, changes", lambda kind: _kopf("cost_kopf_changes")),
 )
