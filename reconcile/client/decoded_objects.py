@@ -32,6 +32,10 @@ class DecodedObjects:
         kept = self._kept.get(place)
         if kept is not None and kept[0].same_as(snapshot):
             known: O = kept[1]
+            if kept[0] is not snapshot:
+                # The watch brought what a write had answered: readers after this one need not compare them,
+                # and one of two bodies is let go.
+                self._kept[place] = (snapshot, known)
             return known
         raw = snapshot.raw
         obj = decode(model, raw)

@@ -1,6 +1,7 @@
-"""DecodedObjects objects are shared between reads of one state, and of nothing else."""
+"""Decoded objects are shared between reads of one state, and of nothing else."""
 
 import msgspec
+import pytest
 
 from informers import Snapshot
 from reconcile.client.decoded_objects import BUDGET, DecodedObjects
@@ -22,6 +23,14 @@ def test_the_answer_to_a_write_and_its_watch_event_are_decoded_once() -> None:
     decoded, answer, news = DecodedObjects(), snapshot(1, a="1"), snapshot(1, a="1")
     assert answer is not news
     assert decoded.of(ConfigMap, news) is decoded.of(ConfigMap, answer)
+
+
+def test_a_state_that_came_again_is_compared_with_the_former_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded, answer, news = DecodedObjects(), snapshot(1, a="1"), snapshot(1, a="1")
+    first = decoded.of(ConfigMap, answer)
+    assert decoded.of(ConfigMap, news) is first
+    monkeypatch.setattr(type(news), "__ne__", lambda *_: pytest.fail("they were compared again"))
+    assert decoded.of(ConfigMap, news) is first
 
 
 def test_an_object_that_is_already_decoded_is_reused_even_if_it_is_not_to_be_kept() -> None:
