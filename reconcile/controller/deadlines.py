@@ -51,7 +51,7 @@ class Deadlines:
 class RunLimit:
     """Ends blocks of the current task that take too long: `with limit: ...`. The task closes it.
 
-    It knows task and loop, which cost as much to look up in each run as to decode a line of a watch.
+    It knows task and loop, so that no run has to look them up.
     """
 
     deadlines: Deadlines
