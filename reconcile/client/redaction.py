@@ -19,7 +19,7 @@ from structlog.typing import EventDict
 
 from informers import APIResource, Snapshot
 from informers.apimachinery.json_pointers import pointer_steps
-from reconcile.models.secret_fields import fields_at
+from reconcile.models.secret_fields import fields_at, parts_at
 from reconcile.predecessors.kopf_names import LAST_HANDLED
 from reconcile.runs.run_failures import error_text
 from reconcile.runs.write_events import Sent, WriteObserver
@@ -126,15 +126,28 @@ def declared_values(body: bytes, paths: Iterable[tuple[str, ...]]) -> bytes:
     Copies of the object in its annotations have them too.
     """
     try:
-        decoded = msgspec.json.decode(body)
+        found = _steps_at(body, paths) if body.lstrip().startswith(b"[") else _parts_at(body, paths)
+        texts = {text: text for value in found for text in texts_in(value) if len(text) >= SHORTEST}
     except (msgspec.DecodeError, RecursionError):
         return b""
-    objects = [decoded, *map(_unpacked, _copies_in(decoded))]
-    if isinstance(decoded, list):
-        objects = [_as_object(step) for step in decoded if isinstance(step, dict)]
-    found = [fields[name] for one in objects for path in paths for fields, name in fields_at(one, path)]
-    texts = {text: text for text in texts_in(found) if len(text) >= SHORTEST}
     return msgspec.json.encode({"stringData": texts}) if texts else b""
+
+
+def _parts_at(body: bytes, paths: Iterable[tuple[str, ...]]) -> Iterator[Any]:
+    bodies = [body]
+    if any(name.encode() in body for name in _COPIES):
+        for metadata in parts_at(body, [("metadata",)]):
+            copies = _copies_in({"metadata": msgspec.json.decode(metadata)})
+            bodies += [copy.encode() for copy in copies if _unpacked(copy) is not None]
+    for one in bodies:
+        yield from map(msgspec.json.decode, parts_at(one, paths))
+
+
+def _steps_at(body: bytes, paths: Iterable[tuple[str, ...]]) -> Iterator[Any]:
+    for step in msgspec.json.decode(body):
+        if isinstance(step, dict):
+            whole = _as_object(step)
+            yield from (fields[name] for path in paths for fields, name in fields_at(whole, path))
 
 
 def _as_object(step: Mapping[str, Any]) -> Any:

@@ -5,19 +5,17 @@ import contextlib
 import io
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from traceback import format_exception
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 
 import anyio
 import msgspec
 import pytest
-from attrs import frozen
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
@@ -30,17 +28,12 @@ from reconcile import (
     Controller,
     Intent,
     Manager,
-    Object,
     ObjectMeta,
     Watch,
-    field,
-    resource,
 )
 from reconcile.client.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
 from reconcile.kinds import ConfigMap, Event, Secret
-from reconcile.models import Schema, definition_of
 from reconcile.ops.debug_actions import DebugActions
-from reconcile.ops.log_setup import configure_logging
 from reconcile.status.life_form import read_life
 from reconcile.status.life_html import html_of
 from reconcile.status.life_trace import trace_of
@@ -51,7 +44,6 @@ from tests.helpers.scenarios import in_world
 PASSWORD = "correct-horse-battery"
 NESTED = "staple-in-a-docker-config"
 KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
-COPY = "kubectl.kubernetes.io/last-applied-configuration"
 NEW = "made-up-by-the-reconciler"
 SECRETS = APIResource("", "v1", "Secret", "secrets")
 
@@ -63,25 +55,6 @@ def encoded(text: str) -> str:
 DOCKER = json.dumps({"auths": {"registry": {"password": NESTED}}})
 PEM = f"-----BEGIN PRIVATE KEY-----\n{KEY_LINE}\n-----END PRIVATE KEY-----\n"
 PLANTED = (PASSWORD, NESTED, KEY_LINE, NEW, *map(encoded, (PASSWORD, DOCKER, PEM, NEW)))
-
-
-@pytest.fixture
-def everything_logged() -> Any:
-    root, stream = logging.getLogger(), io.StringIO()
-    handlers, level = list(root.handlers), root.level
-    configure_logging(stream, format="json", level="DEBUG")
-    yield stream
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name in ("reconcile", "informers", "workqueue", "asyncio", "aiohttp.access"):
-        logging.getLogger(name).setLevel(logging.NOTSET)
-
-
-@pytest.fixture
-def traced() -> tuple[InMemorySpanExporter, TracerProvider]:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return exporter, provider
 
 
 @pytest.mark.parametrize("cached", [True, False])
@@ -155,102 +128,6 @@ async def test_secrets_in_errors_causes_log_lines_and_events_are_shown_nowhere(
     assert all("ValueError" in export for export in exports)
     for place in (logs, state, metrics, *exports, *events, *spans):
         assert [planted for planted in PLANTED if planted in place] == []
-
-
-@frozen
-class Member:
-    name: str = ""
-    password: str = field(default="", secret=True)
-
-
-@frozen
-class AccountSpec:
-    code: Annotated[str, Schema(pattern="^[a-z-]*$")] = field(default="", secret=True)
-    members: Mapping[str, Member] = field(factory=dict)
-
-
-@resource("accounts.example.com/v1")
-class Account(Object):
-    """Has fields that its class declares secret, whose values the server quotes where they do not fit."""
-
-    spec: AccountSpec = AccountSpec()
-
-
-@in_world(played)
-async def test_fields_that_a_class_declares_secret_are_shown_nowhere_although_the_server_quotes_them(
-    world: World,
-    everything_logged: io.StringIO,
-    traced: tuple[InMemorySpanExporter, TracerProvider],
-) -> None:
-    exporter, provider = traced
-    code, member, refused = "the-code", "of-a-member", "Refused By The Server"
-
-    async def leak(ctx: Context[Account]) -> None:
-        spec = ctx.object.spec
-        ctx.event("Leaked", f"it is {spec.code}")
-        ctx.log.info("read", code=spec.code, members=dict(spec.members))
-        if not ctx.attempt:
-            raise ValueError(f"{spec.code} does not fit {spec.members['one'].password}")
-        await ctx.client.raw.merge(ctx.object, {"spec": {"code": refused}})
-
-    controller = Controller(Account, leak, writes=[Account])
-    registry = CollectorRegistry()
-    await world.client.apply(definition_of(Account))
-    async with world.running(controller, metrics=registry, traces=provider) as manager:
-        spec = AccountSpec(code, {"one": Member("first", member)})
-        await world.client.create(Account(metadata=ObjectMeta("leaky", "default"), spec=spec))
-        await anyio.sleep(10)
-        state = msgspec.json.encode(manager.state()).decode()
-        life = json.dumps(lives_of(manager, world).life_of("account", "default/leaky"))
-        events = [event.message for event in await world.client.list(Event, "default")]
-    spans = [span.to_json() for span in exporter.get_finished_spans()]
-    logs = everything_logged.getvalue()
-    assert f"ValueError: {HIDDEN} does not fit {HIDDEN}" in logs
-    assert f'Invalid value: "{HIDDEN}"' in logs.replace("\\", "")
-    assert f"it is {HIDDEN}" in events
-    for place in (logs, state, life, *events, *spans):
-        assert [planted for planted in (code, member, refused) if planted in place] == []
-
-
-ACCOUNTS = APIResource("accounts.example.com", "v1", "Account", "accounts")
-DECLARED = {ACCOUNTS: [("spec", "code"), ("spec", "members", "password")]}
-
-
-@pytest.mark.parametrize(
-    ("body", "hidden"),
-    [
-        ({"spec": {"code": "secret-code", "other": "shown"}}, {"secret-code"}),
-        ({"spec": {"members": {"one": {"name": "shown", "password": "of-one"}}}}, {"of-one"}),
-        ({"spec": {"members": [{"name": "shown", "password": "of-one"}]}}, {"of-one"}),
-        ({"spec": {"code": {"nested": ["in-a-list", 17]}}}, {"in-a-list"}),
-        ({"spec": "no object"}, set()),
-        ([{"op": "replace", "path": "/spec/code", "value": "patched"}], {"patched"}),
-        ([{"op": "add", "path": "/spec/members/one/password", "value": "patched"}], {"patched"}),
-        ([{"op": "add", "path": "/spec", "value": {"code": "patched", "other": "shown"}}], {"patched"}),
-        ([{"op": "add", "path": "/metadata/finalizers", "value": ["shown.example.com/a"]}], set()),
-        ([{"op": "remove", "path": "/spec/code"}, "no step"], set()),
-        ([{"op": "add", "path": "no pointer", "value": {"spec": {"code": "patched"}}}], {"patched"}),
-        ({"metadata": {"annotations": {COPY: '{"spec":{"code":"former"}}', "a": "shown"}}}, {"former"}),
-        ({"metadata": {"annotations": {COPY: "damaged"}}}, set()),
-    ],
-)
-def test_values_of_declared_fields_are_found_in_objects_patches_and_copies(
-    body: object, hidden: set[str]
-) -> None:
-    values = SecretValues(DECLARED)
-    values.add(ACCOUNTS, json.dumps(body).encode())
-    values.add(APIResource("", "v1", "ConfigMap", "configmaps"), json.dumps(body).encode())
-    assert values.plain() == hidden
-    assert bool(values) == bool(hidden)
-
-
-def test_an_object_that_is_read_again_is_remembered_once_and_one_nested_too_deeply_not_at_all() -> None:
-    values = SecretValues(DECLARED)
-    for _ in range(3):
-        values.add(ACCOUNTS, b'{"spec":{"code":"secret-code"}}')
-    assert len(values.bodies) == 1
-    values.add(ACCOUNTS, b'{"spec":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
-    assert len(values.bodies) == 1
 
 
 def test_values_of_a_patch_and_of_string_data_are_hidden_and_short_ones_left_alone() -> None:

@@ -179,7 +179,9 @@ def test_the_passwords_of_copied_registry_secrets_are_in_no_recording(tmp_path: 
 
 # --- laws -------------------------------------------------------------------------------------------------
 
-MASKS = SecretMasks(b"k" * 32, {("example.com", "sites"): [("spec", "logins", "token")]})
+MASKS = SecretMasks(
+    b"k" * 32, {("example.com", "sites"): [("spec", "logins", "token"), ("spec", "logins", "*", "token")]}
+)
 VALUES = st.text(min_size=4, max_size=60).filter(lambda text: "masked" not in text)
 
 
