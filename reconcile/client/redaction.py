@@ -7,7 +7,7 @@ import base64
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from traceback import format_exception
 from typing import Any, TypeAlias
@@ -134,13 +134,12 @@ def declared_values(body: bytes, paths: Iterable[tuple[str, ...]]) -> bytes:
 
 
 def _parts_at(body: bytes, paths: Iterable[tuple[str, ...]]) -> Iterator[Any]:
-    bodies = [body]
+    yield from map(msgspec.json.decode, parts_at(body, paths))
     if any(name.encode() in body for name in _COPIES):
         for metadata in parts_at(body, [("metadata",)]):
-            copies = _copies_in({"metadata": msgspec.json.decode(metadata)})
-            bodies += [copy.encode() for copy in copies if _unpacked(copy) is not None]
-    for one in bodies:
-        yield from map(msgspec.json.decode, parts_at(one, paths))
+            for copy in _copies_in({"metadata": msgspec.json.decode(metadata)}):
+                with suppress(msgspec.DecodeError):  # a damaged copy; others may be whole
+                    yield from map(msgspec.json.decode, parts_at(copy.encode(), paths))
 
 
 def _steps_at(body: bytes, paths: Iterable[tuple[str, ...]]) -> Iterator[Any]:

@@ -71,12 +71,13 @@ async def test_fields_that_a_class_declares_secret_are_shown_nowhere_although_th
         state = msgspec.json.encode(manager.state()).decode()
         life = json.dumps(lives_of(manager, world).life_of("account", "default/leaky"))
         events = [event.message for event in await world.client.list(Event, "default")]
+        metrics = repr(list(registry.collect()))
     spans = [span.to_json() for span in exporter.get_finished_spans()]
     logs = everything_logged.getvalue()
     assert f"ValueError: {HIDDEN} does not fit {HIDDEN}" in logs
     assert f'Invalid value: "{HIDDEN}"' in logs.replace("\\", "")
     assert f"it is {HIDDEN}" in events
-    for place in (logs, state, life, *events, *spans):
+    for place in (logs, state, metrics, life, *events, *spans):
         assert [planted for planted in (code, member, refused) if planted in place] == []
 
 
