@@ -7,6 +7,7 @@ from typing import Any
 from attrs import define, field
 
 from informers import APIResource
+from informers.apimachinery.yaml_scalars import loader_on
 from informers.discovery import Discovery
 from reconcile.models import Unstructured, decode, unstructured_kind
 
@@ -39,7 +40,7 @@ def manifest_of(text: str) -> Mapping[str, Any]:
     """The one object that a text describes; times stay text.
 
     Raises ValueError for a text that is not YAML or does not hold exactly one object, for a duplicate member
-    (YAML would silently take the last), and for a member name that YAML does not read as text (`on` is true).
+    (YAML would silently take the last), and for a name of a member that is no text (`on` and `y` are true).
     """
     import yaml
 
@@ -65,15 +66,10 @@ def _loader() -> Any:
     """A loader of YAML 1.1, as kubectl reads it; created at first use, since importing yaml is slow."""
     import yaml
 
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    base: Any = loader_on(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
     class Loader(base):  # type: ignore[misc]
-        """Leaves times as text, and refuses duplicate members."""
-
-        yaml_implicit_resolvers = {  # noqa: RUF012
-            first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-            for first, resolvers in base.yaml_implicit_resolvers.items()
-        }
+        """Refuses duplicate members."""
 
     def mapping(loader: Any, node: Any) -> Any:
         own = [name for name, _ in node.value if name.tag != "tag:yaml.org,2002:merge"]

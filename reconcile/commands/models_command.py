@@ -7,11 +7,12 @@ from typing import Any, Final
 import click
 import yaml
 
+from informers.apimachinery.yaml_scalars import loader_on
 from reconcile.commands.problems import Problem, writing_files
 from reconcile.commands.progress import progress
 from reconcile.models.generating import source_of
 
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: Final[Any] = loader_on(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @click.command()

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from informers.apimachinery.yaml_scalars import is_plain_text
+
 Document: TypeAlias = dict[str, Any]
 """An object as JSON."""
 
@@ -18,9 +20,7 @@ class _Plain(yaml.SafeDumper):
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        # PyYAML counts these among the ends of lines, and only this style keeps them apart.
-        style = '"' if _LINE_ENDS.search(text) else None
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
+        return self.represent_scalar("tag:yaml.org,2002:str", text, _style_of(text))
 
     def represent_block(self, text: str) -> yaml.ScalarNode:
         if "\n" not in text:
@@ -30,6 +30,14 @@ class _Plain(yaml.SafeDumper):
 
 class BlockText(str):
     """Text of several lines that people read, such as PromQL: YAML has it line by line."""
+
+
+def _style_of(text: str) -> str | None:
+    # PyYAML counts these among the ends of lines, and only this style keeps them apart.
+    if _LINE_ENDS.search(text):
+        return '"'
+    # PyYAML leaves `08`, `1e3` and `y` without quotes, which kubectl and Helm then read as other values.
+    return None if is_plain_text(text) else "'"
 
 
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")

@@ -8,21 +8,14 @@ from typing import Any, Final
 import yaml
 from attrs import frozen
 
-_BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from informers.apimachinery.yaml_scalars import loader_on
+
+_LOADER: Final[Any] = loader_on(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 _SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _GROUP_VERSION = "apiextensions.k8s.io/v1"
 _KIND = "CustomResourceDefinition"
 # What a user writes; a definition that was read from a server has more, which an apply refuses.
 _METADATA = ("name", "labels", "annotations")
-
-
-class _Loader(_BASE):  # type: ignore[misc]
-    """Leaves times as text, as kubectl does."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in _BASE.yaml_implicit_resolvers.items()
-    }
 
 
 @frozen
@@ -66,7 +59,7 @@ def _files(path: Path) -> list[Path]:
 def _objects(file: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file, and those in its lists."""
     try:
-        documents = list(yaml.load_all(file.read_bytes(), Loader=_Loader))
+        documents = list(yaml.load_all(file.read_bytes(), Loader=_LOADER))
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror or error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -64,6 +64,7 @@ async def test_a_manifest_is_created_and_may_be_a_child() -> None:
         ("a: 1\nb:\n  c: 1\n  c: 2\n", "'c' is there twice"),
         ("!!python/object:os.system x", "not YAML"),
         ("on: x", "True is not text"),
+        ("y: 1", "True is not text"),
         ("kind: ConfigMap", "needs apiVersion and kind"),
     ],
 )
@@ -86,6 +87,16 @@ def test_a_manifest_written_as_yaml_is_read_back_unchanged(manifest: dict[str, o
     assert manifest_of(yaml.safe_dump(manifest)) == manifest
 
 
+def test_scalars_are_read_as_kubectl_reads_them() -> None:
+    assert manifest_of("at: 12:30\nmac: 52:54:00:12:34:56\nmost: 1e3\nmatch: =\non_call: y") == {
+        "at": "12:30",
+        "mac": "52:54:00:12:34:56",
+        "most": 1000,
+        "match": "=",
+        "on_call": True,
+    }
+
+
 def test_anchors_and_merges_are_resolved() -> None:
-    text = "base: &b {x: 1, y: 2}\nmore:\n  <<: *b\n  y: 3\n"
-    assert manifest_of(text)["more"] == {"x": 1, "y": 3}
+    text = "base: &b {x: 1, z: 2}\nmore:\n  <<: *b\n  z: 3\n"
+    assert manifest_of(text)["more"] == {"x": 1, "z": 3}

@@ -1,9 +1,10 @@
 """YAML 1.1 as the real server reads it, to JSON, with limits on depth, size and aliases.
 
 It is built from the parser's events, so that limits apply before anything grows. Keys become text as in the
-real server; times stay text.
+real server.
 """
 
+import base64
 import math
 import re
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from typing import Any, Final
 import yaml
 from attrs import define, field
 
+from informers.apimachinery.yaml_scalars import plain_scalar, tagged_scalar
+
 YamlError = yaml.YAMLError
 
 # Values and keys in one document; more have to be sent as JSON, which is ten times as fast to read.
@@ -21,10 +24,6 @@ MAX_NODES: Final = 40_000
 MAX_BYTES: Final = 3 * 1024 * 1024
 _PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
-_MERGE: Final = f"{_TAG}merge"
-_FLOATS: Final = {".inf", "+.inf", "-.inf", ".nan"}
-_KINDS: Final = ("binary", "bool", "float", "int", "merge", "null", "str")
-_LONGEST_NUMBER: Final = 400
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -34,19 +33,6 @@ class TooDeep(Exception):
 
 class TooLarge(Exception):
     """The document, with aliases expanded, is too large; the text names the limit."""
-
-
-class _Scalars(yaml.SafeLoader):
-    """Types and values of scalars: SafeLoader without times."""
-
-    def __init__(self) -> None:
-        super().__init__("")
-
-
-_Scalars.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_TAG}timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def load(text: bytes, duplicates: list[str] | None = None, max_depth: int = 200) -> Any:
@@ -78,7 +64,6 @@ class _YamlReader:
     _events: Iterator[Any]
     _max_depth: int
     _duplicates: list[str]
-    _scalars: _Scalars = field(factory=_Scalars)
     _anchors: dict[str, _Known | None] = field(factory=dict)
     """None for an anchor whose value is still being read."""
     _nodes: int = 0
@@ -98,7 +83,7 @@ class _YamlReader:
         return value
 
     def _value(self, event: Any, depth: int) -> tuple[Any, str]:
-        """The value that begins with an event, and its tag if it is a scalar."""
+        """The value that begins with an event, and its kind if it is a scalar."""
         anchor: str = event.anchor
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(anchor, depth), ""
@@ -116,7 +101,7 @@ class _YamlReader:
     def _made(self, event: Any, depth: int) -> tuple[Any, str]:
         if isinstance(event, yaml.ScalarEvent):
             self._count(1, len(event.value))
-            return self._scalar(event)
+            return _scalar(event)
         if depth >= self._max_depth:
             raise TooDeep
         self._deepest = max(self._deepest, depth + 1)
@@ -161,9 +146,9 @@ class _YamlReader:
         for event in self._events:
             if isinstance(event, yaml.MappingEndEvent):
                 break
-            key, tag = self._value(event, depth)
+            key, kind = self._value(event, depth)
             value, _ = self._value(next(self._events), depth)
-            if tag == _MERGE:
+            if kind == "merge":
                 merged += _mappings(value)
                 continue
             name = _name(key)
@@ -178,42 +163,41 @@ class _YamlReader:
             result.update(mapping)
         return result
 
-    def _scalar(self, event: Any) -> tuple[Any, str]:
-        text = event.value
-        if _SURROGATE.search(text):
-            raise YamlError("found half of a surrogate pair")
-        tag = event.tag
-        if tag is None or tag == "!":
-            tag = str(self._scalars.resolve(yaml.ScalarNode, text, event.implicit))  # type: ignore[no-untyped-call]
-        kind = tag.removeprefix(_TAG)
-        if kind not in _KINDS:
-            raise YamlError(f"could not determine a constructor for the tag {tag!r}")
-        if kind in ("str", "merge"):
-            return text, tag
-        return self._worth(kind, tag, text), tag
 
-    def _worth(self, kind: str, tag: str, text: str) -> Any:
-        if kind in ("int", "float") and (len(text) > _LONGEST_NUMBER or text.lower() in _FLOATS):
-            raise YamlError(f"JSON has no number for {text[:_LONGEST_NUMBER]!r}")
-        try:
-            value = self._scalars.construct_object(yaml.ScalarNode(tag, text))
-        except (ValueError, LookupError, OverflowError) as error:
-            raise YamlError(f"cannot read {text[:_LONGEST_NUMBER]!r} as {kind}: {error}") from None
-        if isinstance(value, bytes):
-            return value.decode(errors="replace")
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return _number(value, text) if is_number else value
+def _scalar(event: Any) -> tuple[Any, str]:
+    """The value of a scalar, and its kind."""
+    text: str = event.value
+    if _SURROGATE.search(text):
+        raise YamlError("found half of a surrogate pair")
+    try:
+        kind, value = _read(event.tag, text, event.implicit[0])
+    except ValueError as error:
+        raise YamlError(str(error)) from None
+    return (_number(value, text) if kind in ("int", "float") else value), kind
 
 
-def _number(value: float, text: str) -> float:
+def _read(tag: str | None, text: str, plain: bool) -> tuple[str, Any]:
+    """The kind and the value of a scalar. Raises ValueError."""
+    if tag in (None, "!"):
+        return plain_scalar(text) if plain else ("str", text)
+    kind = str(tag).removeprefix(_TAG)
+    if kind in ("str", "merge"):
+        return kind, text
+    if kind == "binary":
+        return kind, base64.decodebytes(text.encode("ascii")).decode(errors="replace")
+    if kind in ("bool", "float", "int", "null"):
+        return kind, tagged_scalar(kind, text)
+    raise ValueError(f"could not determine a constructor for the tag {tag!r}")
+
+
+def _number(value: Any, text: str) -> float:
     """As in the real server, an integer of more than 64 bits becomes a float."""
     try:
-        whole = isinstance(value, int) and -(2**63) <= value < 2**64
-        number = value if whole else float(value)
+        number = value if isinstance(value, int) and -(2**63) <= value < 2**64 else float(value)
     except OverflowError:
         number = math.inf
     if isinstance(number, float) and not math.isfinite(number):
-        raise YamlError(f"JSON has no number for {text[:_LONGEST_NUMBER]!r}")
+        raise YamlError(f"JSON has no number for {text!r}")
     return number
 
 
