@@ -10,7 +10,7 @@ import anyio
 from attrs import frozen
 
 from informers.api_errors import TransportError
-from informers.cluster_connection import ClusterConnection, find_kubeconfig
+from informers.cluster_connection import ClusterConnection, ConfigurationProblem, find_kubeconfig
 from informers.connection_problems import explained
 from informers.credentials import Credentials, Proof
 from informers.http import (
@@ -26,6 +26,7 @@ from informers.http import (
     RequestForm,
     Stage,
 )
+from informers.logs import get_logger
 from informers.proxies import proxy_for
 from informers.transport import HttpRequest, Response, StreamingResponse, about_to_send
 
@@ -35,6 +36,8 @@ USER_AGENT = "reconcile-runtime/0.1"
 _PARALLEL_REQUESTS = 100
 _URGENT = ("/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
 _UNAUTHORIZED = 401
+
+_log = get_logger(__name__)
 
 
 @frozen
@@ -196,12 +199,17 @@ class KubernetesTransport:
         """
         if proof.certificates == self._shown:
             return self._pools
-        retired = self._retired
-        self._retired = self._pools
-        self._pools = self._open_pools()
+        # Also if they cannot be used: that is said once, and not for each request.
         self._shown = proof.certificates
-        if retired:
-            retired.close()
+        try:
+            opened = self._open_pools()
+        except ConfigurationProblem as problem:
+            # Files that are replaced one by one were read between two of them; the next look finds all.
+            _log.warning("new certificates cannot be used; the last ones still are", error=str(problem))
+            return self._pools
+        if self._retired:
+            self._retired.close()
+        self._pools, self._retired = opened, self._pools
         return self._pools
 
     def _open_pools(self) -> "_Pools":

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from informers.cluster_connection import ClusterConnection, ConfigurationProblem, without_user
@@ -34,6 +35,24 @@ def _of_the_environment(server: str) -> str | None:
     import urllib.request
 
     parts = urlsplit(server)
-    if urllib.request.proxy_bypass(parts.netloc):
+    proxies = urllib.request.getproxies()
+    if urllib.request.proxy_bypass(parts.netloc) or _excepted(parts.hostname or "", proxies.get("no", "")):
         return None
-    return urllib.request.getproxies().get(parts.scheme)
+    url = proxies.get(parts.scheme)
+    return f"http://{url}" if url and "://" not in url else url
+
+
+def _excepted(host: str, exceptions: str) -> bool:
+    """Whether NO_PROXY names the address, or a network that has it: urllib reads names alone."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return any(_includes(text.strip(), address) for text in exceptions.split(","))
+
+
+def _includes(network: str, address: IPv4Address | IPv6Address) -> bool:
+    try:
+        return address in ip_network(network.strip("[]"), strict=False)
+    except ValueError:
+        return False

@@ -86,6 +86,34 @@ async def test_a_rotated_authority_is_trusted_and_one_that_is_missing_for_a_mome
         await transport.aclose()
 
 
+@pytest.mark.parametrize("half_written", [b"", b"-----BEGIN CERTIFICATE-----\nMIIB"])
+async def test_certificates_read_while_they_are_written_cut_no_request(
+    half_written: bytes,
+    authority: trustme.CA,
+    account: Path,
+    in_pod: InPod,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
+    rotated = asyncio.Event()
+
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        if seen.target == "/slow":
+            await rotated.wait()
+        writer.write(reply())
+
+    async with serving(answer, server_tls(authority)) as peer:
+        transport = in_pod(peer)
+        slow = asyncio.create_task(transport.request(HttpRequest("POST", "/slow", body=b"{}")))
+        await get(transport)
+        for content in (half_written, authority.cert_pem.bytes() + trustme.CA().cert_pem.bytes()):
+            (account / "ca.crt").write_bytes(content)
+            assert (await get(transport)).status == 200
+        rotated.set()
+        assert (await slow).status == 200
+        await transport.aclose()
+
+
 async def test_a_token_that_stays_refused_is_the_answer_and_looked_up_once_for_many_requests(
     authority: trustme.CA, in_pod: InPod
 ) -> None:
