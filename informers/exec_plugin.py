@@ -31,16 +31,22 @@ class PluginError(Exception):
 
 @define(eq=False)
 class Plugin:
-    """Runs a plugin whenever asked. `arguments` begin with the program. `close` kills it and its children."""
+    """Runs a plugin whenever asked. `arguments` begin with the program. `close` kills it and its children.
+
+    `may_ask`: it may ask the person at the terminal, if there is one. `cluster` is what it is told of the
+    cluster.
+    """
 
     arguments: Sequence[str]
     environment: Mapping[str, str] = field(repr=False)
     api_version: str = "client.authentication.k8s.io/v1"
+    may_ask: bool = True
+    cluster: Mapping[str, Any] | None = None
     _running: set[asyncio.subprocess.Process] = field(factory=set, init=False)
 
     async def ask(self) -> Mapping[str, Any]:
         """The `status` that the plugin prints. Raises PluginError."""
-        interactive = sys.stdin is not None and sys.stdin.isatty()
+        interactive = self.may_ask and sys.stdin is not None and sys.stdin.isatty()
         seconds = LOGIN_SECONDS if interactive else SECONDS
         try:
             with anyio.fail_after(seconds):
@@ -58,11 +64,10 @@ class Plugin:
             _kill(process)
 
     async def _run(self, interactive: bool) -> bytes:
-        info = {
-            "apiVersion": self.api_version,
-            "kind": "ExecCredential",
-            "spec": {"interactive": interactive},
-        }
+        spec: dict[str, Any] = {"interactive": interactive}
+        if self.cluster is not None:
+            spec["cluster"] = self.cluster
+        info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
         environment = {**self.environment, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         try:
             process = await asyncio.create_subprocess_exec(

@@ -59,7 +59,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         content = yaml.safe_load(path.read_bytes())
     except OSError as error:
         raise ConfigurationProblem(f"the kubeconfig {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # of bytes that are no text, and of the 30th of February
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
         raise ConfigurationProblem(f"the kubeconfig {path} is not YAML{where}") from error
@@ -74,8 +74,8 @@ def _entries(
     files: Mapping[Path, Mapping[str, Any]], section: str, field: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     seen: set[str] = set()
-    for path, content in files.items():
-        entries = content.get(section) or []
+    for path, file in files.items():
+        entries = file.get(section) or []
         if not isinstance(entries, list):
             raise ConfigurationProblem(f"the kubeconfig {path} is damaged: `{section}` is not a list")
         for entry in entries:
@@ -83,9 +83,14 @@ def _entries(
                 raise ConfigurationProblem(
                     f"the kubeconfig {path} is damaged: an entry of `{section}` has no name"
                 )
+            content = entry.get(field) or {}
+            if not isinstance(content, dict):
+                raise ConfigurationProblem(
+                    f"the kubeconfig {path} is damaged: `{field}` of {entry['name']} is not a mapping"
+                )
             if (name := str(entry["name"])) not in seen:
                 seen.add(name)
-                yield name, entry.get(field) or {}
+                yield name, content
 
 
 def _server(files: Mapping[Path, Mapping[str, Any]], name: str, context: Mapping[str, Any]) -> str:

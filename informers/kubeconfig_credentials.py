@@ -20,6 +20,10 @@ from informers.exec_plugin import Plugin, PluginError
 
 _CERTIFICATES = ("ssl_ca_cert", "cert_file", "key_file")
 
+# Of a cluster in a kubeconfig, under the same names for a plugin; the authority is always given as data.
+_TOLD = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+_FOR_PLUGINS = "client.authentication.k8s.io/exec"
+
 # A token is renewed so long before it ends.
 _AGEING = timedelta(minutes=5)
 
@@ -110,8 +114,35 @@ def _loader(paths: Sequence[Path], context: str) -> Any:
             self._take(self._user, "client-certificate-data", "cert_file")
             self._take(self._user, "client-key-data", "key_file")
             if self._user is not None and "exec" in self._user:
-                asked = ExecProvider(self._user["exec"])
-                self.plugin = Plugin([str(part) for part in asked.args], asked.env, asked.api_version)
+                self.plugin = self._plugin(self._user["exec"])
+
+        def _plugin(self, declared: Any) -> Plugin:
+            asked = ExecProvider(declared)
+            program, *arguments = map(str, asked.args)
+            if os.path.dirname(program):  # relative to the kubeconfig, as in kubectl
+                program = os.path.join(os.path.dirname(os.path.abspath(self._user.path)), program)
+            return Plugin(
+                [program, *arguments],
+                asked.env,
+                asked.api_version,
+                may_ask=declared.safe_get("interactiveMode") != "Never",
+                cluster=self._cluster_info() if declared.safe_get("provideClusterInfo") else None,
+            )
+
+        def _cluster_info(self) -> dict[str, Any]:
+            """What a plugin is told of the cluster, if it asks: `Cluster` of client.authentication.k8s.io."""
+            cluster = self._cluster.value
+            told = {name: cluster[name] for name in _TOLD if cluster.get(name)}
+            authority = self.held.get("ssl_ca_cert")
+            if authority is None and cluster.get("certificate-authority"):
+                folder = os.path.dirname(os.path.abspath(self._cluster.path))
+                authority = Path(folder, cluster["certificate-authority"]).read_bytes()
+            if authority is not None:
+                told["certificate-authority-data"] = base64.b64encode(authority).decode()
+            for one in cluster.get("extensions") or ():
+                if one.get("name") == _FOR_PLUGINS:
+                    told["config"] = one.get("extension")
+            return told
 
         def _take(self, section: Any, inline: str, name: str) -> None:
             if section is not None and section.safe_get(inline):
@@ -132,7 +163,8 @@ def _loader(paths: Sequence[Path], context: str) -> Any:
                     raise PluginError(f"the plugin {self.plugin.name} printed a certificate without its key")
                 self.held["cert_file"] = status["clientCertificateData"].encode()
                 self.held["key_file"] = status["clientKeyData"].encode()
-            if "expirationTimestamp" in status:
+            vars(self).pop("exec_plugin_expiry", None)
+            if status.get("expirationTimestamp"):
                 self.exec_plugin_expiry = parse_rfc3339(status["expirationTimestamp"])
             return True
 

@@ -133,6 +133,9 @@ class Journal(WriteObserver):
         resource, key, written = answered.resource, answered.key, answered.written or answered.scale
         if answered.method == "DELETE":
             uid = answered.sent.guard.get("uid", "")
+            if not uid:  # of an object that was not read: no cache could tell whether it still shows it
+                self.doubt(resource, key)
+                return
             self._writes[resource, key] = OwnWrite(resource, key, uid, 0, deleted=True)
         elif written is not None and written.uid:
             self._note(resource, written, answered.written)

@@ -278,9 +278,10 @@ def _forms(value: str) -> Iterator[str]:
         return
     for text in (value, *map(str.strip, value.splitlines())):
         yield text
-        yield repr(text)[1:-1]
-        yield json.dumps(text)[1:-1]
-        yield json.dumps(text, ensure_ascii=False)[1:-1]
+        yield from _in_python(text)
+        for as_json in {*_in_json(text)} - {text}:
+            yield as_json
+            yield from _in_python(as_json)  # an annotation that holds JSON, in a logged dict
         yield quote(text)
         yield quote(text, safe="")
         yield quote_plus(text)
@@ -288,6 +289,22 @@ def _forms(value: str) -> Iterator[str]:
     yield from _within_base64(value.encode())
     for text in (*_decoded(value), *_strings(value)):
         yield from _forms(text)
+
+
+def _in_python(text: str) -> Iterator[str]:
+    """As `repr` writes a text, alone and within one that has quotes of both kinds, and its bytes."""
+    shown = repr(text)[1:-1]
+    yield shown
+    if "'" in text:
+        yield repr(f'{text}"')[1:-2]
+    yield repr(text.encode(errors="surrogatepass"))[2:-1]
+
+
+def _in_json(text: str) -> Iterator[str]:
+    """As JSON has a text, and as Go's encoder writes it, which escapes what HTML could take for markup."""
+    for shown in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
+        yield shown
+        yield shown.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _plain(value: str) -> Iterator[str]:

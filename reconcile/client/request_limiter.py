@@ -24,7 +24,12 @@ class RequestLimiter:
         """Wait until another request may be sent."""
         wait = self.reserve(anyio.current_time())
         if wait > 0:
-            await anyio.sleep(wait)
+            try:
+                await anyio.sleep(wait)
+            except BaseException:
+                # Kept, the turns of requests that are never sent would hold up those that still wait.
+                self._spent = max(0.0, self._spent - 1)
+                raise
 
     def reserve(self, now: float) -> float:
         """Reserve one request; returns in how many seconds from `now` (seconds) it may be sent."""

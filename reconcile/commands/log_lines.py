@@ -128,7 +128,7 @@ class LogFilter:
     def concerns(self, line: LogLine) -> bool:
         """Whether a line has the key that is asked for, in any cluster unless the key names one."""
         key = line.text("key")
-        return not self.key or key == self.key or key.rpartition(":")[2] == self.key
+        return not self.key or key == self.key or key.partition(":")[2] == self.key
 
     def _is_recent(self, line: LogLine) -> bool:
         return self.since is not None and line.time is not None and line.time >= self.since

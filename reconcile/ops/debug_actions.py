@@ -39,8 +39,11 @@ class DebugActions:
     def found(self, kind: str, key: str, controller: str = "") -> Sequence[tuple[Runner[Any], Request]]:
         """Each controller of that name or kind that knows the key. Raises LookupError, ValueError."""
         runners, kind = self._asked(kind, controller), kind or controller
-        cluster, colon, rest = key.rpartition(":")
-        request = as_request(rest)._replace(cluster=cluster if colon else "")
+        cluster, _, rest = key.partition(":")
+        if cluster in {runner.cluster for runner in runners}:
+            request = as_request(rest)._replace(cluster=cluster)
+        else:  # RBAC has names such as `system:node`
+            request = as_request(key)
         found = [
             (runner, request._replace(cluster=runner.cluster))
             for runner in runners

@@ -46,6 +46,7 @@ class ThreadedHandler(logging.Handler):
         self._writing = False
         self._closing = False
         self._unreported = 0
+        self._given_up = False
         self._pause = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -117,14 +118,16 @@ class ThreadedHandler(logging.Handler):
             if self._unreported and self._thread is not None:
                 self._append(self._dropped_line())
                 self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._lines and not self._writing, FLUSH_SECONDS)
+            written = self._changed.wait_for(lambda: not self._lines and not self._writing, FLUSH_SECONDS)
+            self._given_up = not written
 
     def close(self) -> None:
         """Write waiting lines, within FLUSH_SECONDS, and end the thread; later lines are dropped."""
         if self._process != os.getpid():
             super().close()
             return
-        self.flush()
+        if not self._given_up:  # `logging.shutdown` flushes before it closes, and once is enough
+            self.flush()
         with self._changed:
             self._closing = True
             self._changed.notify_all()

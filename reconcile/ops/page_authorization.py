@@ -58,7 +58,7 @@ class PageAuthorizer:
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        if scheme.lower() != "bearer" or not token or not token.isascii():
             return 401
         try:
             user = await self._user_of(token, fresh)
@@ -70,7 +70,7 @@ class PageAuthorizer:
             return 503
 
     async def _user_of(self, token: str, fresh: bool) -> Mapping[str, Any]:
-        place = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        place = hashlib.sha256(token.encode()).digest()
         known: Mapping[str, Any] | None = None if fresh else self._users.get(place)
         if known is None:
             review = {

@@ -14,8 +14,11 @@ VERSION: Final = 1
 RUNNING: Final = "running"
 """The result of a run under way; the others are those of `PastRun`."""
 
-Time: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]
-"""Unix seconds, until the end of the year 9999."""
+LATEST: Final = 253_402_300_799
+"""The end of the year 9999, in Unix seconds."""
+
+Time: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
+"""Unix seconds."""
 
 
 class Origin(msgspec.Struct, frozen=True):

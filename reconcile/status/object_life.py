@@ -21,7 +21,7 @@ from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.runs.run_request import Request
 from reconcile.status.key_facts import Around, around_of, facts_of
-from reconcile.status.life_form import VERSION
+from reconcile.status.life_form import LATEST, VERSION
 from reconcile.status.life_runs import Origin, RunView, changes_in, origins_of, runs_shown, states_written
 from reconcile.status.life_secrets import declared_values_of, redactor_of
 from reconcile.status.object_glance import health_at
@@ -193,7 +193,7 @@ def _text(value: object, view: RunView) -> str:
 
 
 def _seconds(timestamp: object) -> float | None:
-    """Unix seconds of a timestamp; None for anything else, and for times before 1970."""
+    """Unix seconds of a timestamp; None for anything else, and for times before 1970 or after 9999."""
     if not isinstance(timestamp, str):
         return None
     try:
@@ -201,7 +201,7 @@ def _seconds(timestamp: object) -> float | None:
         seconds = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
-    return seconds if seconds >= 0 else None
+    return seconds if 0 <= seconds <= LATEST else None
 
 
 def _tree(

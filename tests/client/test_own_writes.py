@@ -41,6 +41,7 @@ from reconcile.testing import (
     When,
 )
 from reconcile.testing.stream_faults import whole_lines
+from tests.client.cached_client import cached
 from tests.helpers.managers import Toy, World, played
 from tests.helpers.scenarios import simulated
 
@@ -230,6 +231,17 @@ async def test_a_deletion_decided_on_stale_state_is_decided_again() -> None:
     assert client.transport.writes == []
     await client_of_run.delete(known)
     assert await client.find(ConfigMap, "c", "default") is None
+
+
+@simulated
+async def test_the_deletion_of_an_object_that_was_not_read_is_not_forgotten_either() -> None:
+    client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
+    cached_client = cached(client, CONFIG)
+    assert await cached_client.find(ConfigMap, "c", "default") is not None
+    await cached_client.delete(ConfigMap(metadata=ObjectMeta("c", "default")))
+    assert await client.find(ConfigMap, "c", "default") is None
+    with pytest.raises(CacheBehind):  # the watch never shows the end
+        await cached_client.find(ConfigMap, "c", "default")
 
 
 @pytest.mark.rule("write-9")

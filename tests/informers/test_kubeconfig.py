@@ -133,6 +133,7 @@ def test_an_empty_file_among_others_is_skipped(write: Write) -> None:
         (kubeconfig(server="https://host:port"), None, "expected https://HOST:PORT, got https://host:port$"),
         (kubeconfig(server="https://u:pw@host:port"), None, "got https://host:port$"),
         (kubeconfig(server="https://u:pw@host"), None, "has a user in its URL.*in the user entry$"),
+        (kubeconfig(contexts=[{"name": "dev", "context": "c"}]), None, "`context` of dev is not a mapping$"),
         (kubeconfig(server=""), None, "expected https://HOST:PORT, got nothing$"),
     ],
 )

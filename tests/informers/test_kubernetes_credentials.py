@@ -384,6 +384,39 @@ async def test_invalid_output_of_a_plugin_is_reported_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+TELLING = """#!/bin/sh
+printf '%s' "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/told"
+printf '%s' '{"apiVersion": "VERSION", "kind": "ExecCredential", "status": STATUS}'
+"""
+
+
+async def test_a_plugin_beside_its_kubeconfig_is_told_of_the_cluster_if_it_asks(
+    connecting: Connect, authority: trustme.CA, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "plugin"
+    program.parent.mkdir()
+    status = '{"token": "new", "expirationTimestamp": null}'
+    program.write_text(TELLING.replace("VERSION", VERSION).replace("STATUS", status))
+    program.chmod(0o755)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "shop"}}
+    cluster = {"certificate-authority": "ca.crt", "extensions": [{"name": "x", "extension": 1}, extension]}
+    user = running("./bin/plugin")
+    user["exec"] |= {"provideClusterInfo": True, "interactiveMode": "Never"}
+    async with serving(by_token(lambda: "new"), server_tls(authority)) as peer:
+        transport = await connecting(peer.port, scheme="https", cluster=cluster, user=user)
+        assert (await get(transport)).status == 200
+    spec = json.loads((tmp_path / "bin" / "told").read_text())["spec"]
+    assert spec == {
+        "interactive": False,
+        "cluster": {
+            "server": f"https://127.0.0.1:{peer.port}",
+            "certificate-authority-data": base64.b64encode(authority.cert_pem.bytes()).decode(),
+            "config": {"audience": "shop"},
+        },
+    }
+
+
 async def test_a_plugin_that_prints_too_much_is_named_even_if_its_child_holds_a_pipe(
     connecting: Connect, tmp_path: Path
 ) -> None:

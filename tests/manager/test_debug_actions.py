@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from reconcile import Controller, Request
+from reconcile import Controller, Object, ObjectMeta, Request, resource
 from reconcile.ops.debug_actions import DebugActions
 from tests.helpers.managers import Toy, World, idle, played
 from tests.helpers.scenarios import in_world
@@ -29,6 +29,20 @@ async def test_a_name_addresses_one_controller_of_a_kind_and_the_kind_all_of_the
         assert paused() == set()
         (explained,) = actions.explain("", "default/a", "Audit")["controllers"]
         assert explained["controller"] == "Audit"
+
+
+@resource("rbac.authorization.k8s.io/v1", plural="clusterroles", kind="ClusterRole", namespaced=False)
+class Role(Object):
+    pass
+
+
+@in_world(played)
+async def test_a_name_with_a_colon_is_no_cluster(world: World) -> None:
+    await world.client.create(Role(metadata=ObjectMeta("system:shop")))
+    async with world.running(Controller(Role, idle)) as manager:
+        await anyio.sleep(5)
+        actions = DebugActions(lambda: manager._runners)
+        assert [request.name for _, request in actions.found("ClusterRole", "system:shop")] == ["system:shop"]
 
 
 @in_world(played)

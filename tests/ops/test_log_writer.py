@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile import configure_logging
-from reconcile.ops.log_writer import MAX_CHARACTERS, MAX_LINES, ThreadedHandler, handler_on
+from reconcile.ops.log_writer import FLUSH_SECONDS, MAX_CHARACTERS, MAX_LINES, ThreadedHandler, handler_on
 
 
 @contextmanager
@@ -162,7 +162,11 @@ def test_a_process_ends_even_if_its_log_is_not_read() -> None:
     command = [sys.executable, "-c", textwrap.dedent(code)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"done\n"
+            started = time.monotonic()
             assert process.wait(20) == 0
+            assert time.monotonic() - started < 2 * FLUSH_SECONDS
         finally:
             process.kill()
 

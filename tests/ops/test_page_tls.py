@@ -193,7 +193,8 @@ async def test_answers_are_cached_and_no_access_is_granted_while_the_server_is_u
         assert await ask() == (503, [token])
         assert TOKEN not in repr(reviewer)
     assert await PageAuthorizer(lambda: None).status_for(f"Bearer {TOKEN}", "get", "/metrics") == 503
-    assert await PageAuthorizer(lambda: None).status_for("Basic abc", "get", "/metrics") == 401
+    for bad in ("Basic abc", "Bearer ", "Bearer \udcff", "Bearer gr\u00fcn"):
+        assert await PageAuthorizer(lambda: None).status_for(bad, "get", "/metrics") == 401
 
 
 def test_serve_review_needs_tls_or_loopback() -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from attrs import evolve, frozen
 
+from informers import HttpRequest
 from reconcile import (
     Client,
     Condition,
@@ -23,15 +24,16 @@ from reconcile import (
     resource,
 )
 from reconcile.client.redaction import forms_of
+from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.models import definition_of
+from reconcile.models import definition_of, kind_of
 from reconcile.runs.run_request import Request
 from reconcile.status import life_secrets
 from reconcile.status.life_form import read_life
 from reconcile.status.object_health import HEALTHS
 from reconcile.status.object_life import ERROR_FORGOTTEN
 from tests.helpers.lives import lived
-from tests.helpers.managers import Toy, World, played
+from tests.helpers.managers import Toy, World, idle, played
 
 
 async def keep_child(ctx: Context[Toy]) -> None:
@@ -45,6 +47,25 @@ def toys(reconcile: Any = keep_child, **more: Any) -> Controller[Toy]:
 
 async def resize(client: Client, size: int = 2) -> None:
     await client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=evolve(toy.spec, size=size)))
+
+
+@pytest.mark.parametrize(("year", "shown"), [("2026", True), ("9999", False), ("1901", False)])
+def test_a_life_can_be_read_whatever_times_its_conditions_have(year: str, shown: bool) -> None:
+    told = {"type": "Ready", "status": "True", "reason": "Told", "message": ""}
+    told["lastTransitionTime"] = f"{year}-12-31T23:59:59-23:00"
+    path = kind_of(Toy).resource.path("default", "a", "status")
+    headers = {"Content-Type": "application/merge-patch+json"}
+    patch = HttpRequest("PATCH", path, {}, headers, msgspec.json.encode({"status": {"conditions": [told]}}))
+
+    async def scenario(world: World) -> None:
+        async with lived(world, Controller(Toy, idle)) as (_, lives):
+            await world.make()
+            assert (await InProcessTransport(world.server).request(patch)).status == 200
+            await anyio.sleep(5)
+            life = read_life(msgspec.json.encode(lives.life_of("toy", "default/a")))
+        assert [one.since is not None for one in life.conditions] == [shown]
+
+    played(scenario)
 
 
 def only(values: Any) -> Any:
