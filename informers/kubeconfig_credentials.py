@@ -163,7 +163,7 @@ def _loader(paths: Sequence[Path], context: str) -> Any:
                     raise PluginError(f"the plugin {self.plugin.name} printed a certificate without its key")
                 self.held["cert_file"] = status["clientCertificateData"].encode()
                 self.held["key_file"] = status["clientKeyData"].encode()
-            vars(self).pop("exec_plugin_expiry", None)
+            self.__dict__.pop("exec_plugin_expiry", None)
             if status.get("expirationTimestamp"):
                 self.exec_plugin_expiry = parse_rfc3339(status["expirationTimestamp"])
             return True

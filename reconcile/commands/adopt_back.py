@@ -1,6 +1,5 @@
 """`reconcile adopt kopf back`: hands objects back to the operator on kopf that kept them before."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import Problem
 from reconcile.commands.progress import progress
 from reconcile.commands.targets import Operator, load_operator
+from reconcile.commands.terminals import is_interactive
 from reconcile.controller.declaration import Controller
 from reconcile.doctor.findings import printable
 from reconcile.manager.predecessor_check import PredecessorActive, PredecessorCheck
@@ -67,7 +67,7 @@ def back(
     """
     operator = load_operator(module, name or "")
     kinds = _kinds(operator, tuple(_path(text) for text in fields))
-    if not (dry_run or yes or sys.stdin.isatty()):
+    if not (dry_run or yes or is_interactive()):
         raise Problem("nothing was handed back", "add --yes, or see with --dry-run what it would do")
     asked = _Asked(operator, namespace or f"{operator.name}-system", kinds, untraced)
     cluster = Cluster(kubeconfig, context)

@@ -1,7 +1,6 @@
 """`reconcile adopt kopf switch`: stops the operator on kopf at a moment when nothing is half done."""
 
 import json
-import sys
 from collections.abc import Sequence
 from typing import Literal
 
@@ -26,6 +25,7 @@ from reconcile.commands.kopf_options import FormerOperator, former_operator_opti
 from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import Problem
 from reconcile.commands.progress import progress
+from reconcile.commands.terminals import is_interactive
 from reconcile.doctor.findings import printable
 
 
@@ -130,7 +130,7 @@ class _Asked:
 
     def confirm(self, lines: Sequence[str], question: str, nothing: str) -> bool:
         """Print what would be done; whether it is to be done. Raises Problem."""
-        if not (self.dry_run or self.yes or sys.stdin.isatty()):
+        if not (self.dry_run or self.yes or is_interactive()):
             raise Problem(nothing, "add --yes, or see with --dry-run what it would do")
         for line in lines:
             click.echo(printable(line))

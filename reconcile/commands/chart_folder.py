@@ -23,7 +23,7 @@ def write_chart(folder: Path, files: Mapping[str, str], *, merge: bool) -> None:
             f"{folder}: these files are not as they were generated: {', '.join(update.edited)}",
             "see what would change with --diff, and have both with --merge",
         )
-    with writing_files():
+    with writing_files(folder):
         for change in update.changes:
             _write(folder, change)
         _write(folder, Change(RECORD, None, _record(files)))  # last: until then each file is compared anew

@@ -80,13 +80,21 @@ def _require_compiler(ruled: Sequence[str]) -> None:
         )
 
 
+def _name(definition: dict[str, Any]) -> str:
+    metadata = definition.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str):
+        raise Problem("the definition has no metadata.name", "expected PLURAL.GROUP")
+    return name
+
+
 def findings_of_module(module: ModuleType, installed: dict[str, Any] | None) -> list[Finding]:
     found: list[Finding] = []
     models = [model for model in models_in(module) if is_custom(model)]
-    named = [m for m in models if installed and kind_of(m).resource.name == installed["metadata"]["name"]]
+    named = [m for m in models if installed and kind_of(m).resource.name == _name(installed)]
     if installed and not named:
         raise Problem(
-            f"{module.__name__} has no {installed['metadata']['name']}",
+            f"{module.__name__} has no {_name(installed)}",
             "pass the definition of one of its kinds",
         )
     for model in models:

@@ -21,6 +21,7 @@ DEFAULT = "http://127.0.0.1:8080"
 SECONDS = 10.0
 MOST: Final = 64 * 1024 * 1024
 """Bytes of a page: no manager has more to say."""
+_LONGEST_REFUSAL: Final = 64 * 1024
 
 
 @frozen
@@ -85,7 +86,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _refused(url: str, page: str, error: urllib.error.HTTPError) -> Problem:
-    text = error.read().decode(errors="replace").strip()
+    try:
+        text = error.read(_LONGEST_REFUSAL).decode(errors="replace").strip()
+    except (http.client.HTTPException, OSError):  # it was cut off
+        text = ""
     if error.code in (401, 403) and "this machine" not in text and "header" not in text:
         return Problem(f"{url} does not let you see {page}", "pass a token with --token-file")
     if 300 <= error.code < 400:
@@ -125,15 +129,25 @@ def manager_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _manager(url: str, token_file: Path | None, ca: str | None) -> DebugClient:
     if "://" not in url:
         url = f"http://{url}"
-    if not url.startswith(("http://", "https://")):
+    if not _is_address(url):
         raise Problem(f"{url} is not the address of a manager", "write http://HOST:PORT or https://HOST:PORT")
     try:
-        token = "" if token_file is None else token_file.read_text().strip()
+        token = "" if token_file is None else token_file.read_text(errors="replace").strip()
         if ca is not None:
             Path(ca).open("rb").close()
     except OSError as error:
         raise Problem(f"cannot read {error.filename}", error.strerror or str(error)) from None
+    if not (token.isascii() and token.isprintable()):
+        raise Problem(f"{token_file} does not hold a token", "expected one line of printable ASCII")
     return DebugClient(url, token, ca)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def named(kind: str, name: str) -> Mapping[str, str]:

@@ -100,7 +100,7 @@ def _unknown(name: str, incidents: Mapping[str, Incident]) -> Problem:
 def _check_writable(path: Path) -> None:
     """Raise Problem now, not after the incidents, if the report cannot be written."""
     existed = path.exists()
-    with writing_files():
+    with writing_files(path):
         path.open("a").close()
     if not existed:
         path.unlink()
@@ -170,7 +170,8 @@ class Demo:
     def _report(self, plays: Sequence[IncidentPlay]) -> None:
         if self.report is not None:
             text = msgspec.json.encode({"incidents": [play.to_json() for play in plays]})
-            self.report.write_bytes(msgspec.json.format(text) + b"\n")
+            with writing_files(self.report):
+                self.report.write_bytes(msgspec.json.format(text) + b"\n")
         failed = [
             f"{play.incident.name} (sabotaged)" if play.sabotaged else play.incident.name
             for play in plays

@@ -3,7 +3,7 @@
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import click
 from attrs import define, field
 from rich.console import Console
 
-from informers import ApiError
+from informers import ApiError, Snapshot
 from reconcile.commands.completions import targets
 from reconcile.commands.dev_screen import DevLines, Shown, view_of
 from reconcile.commands.dev_sources import Sources
@@ -226,21 +226,29 @@ class Development:
             head.append(f"reconcile top --manager http://{running.address}")
             head.append(f"{self._page} {status_page(running.address)}")
         state = {} if running is None else running.state()
-        return Shown(head, self.note, await self._objects(cluster), state, self.verbose)
+        found = await self._objects(cluster)
+        objects = [
+            (kind, str(one.key), _conditions(one.to_dict()))
+            for kind, snapshots in found.items()
+            for one in snapshots[:_OBJECTS]
+        ]
+        keys = {(kind, str(one.key)) for kind, snapshots in found.items() for one in snapshots}
+        return Shown(head, self.note, objects, state, keys, self.verbose)
 
-    async def _objects(self, cluster: EmbeddedCluster) -> Sequence[tuple[str, str, str]]:
-        found = []
+    async def _objects(self, cluster: EmbeddedCluster) -> Mapping[str, Sequence[Snapshot]]:
+        """The objects of each kind that the operator reconciles."""
+        found: dict[str, Sequence[Snapshot]] = {}
         for controller in self.operator.manager.controllers:
             resource = kind_of(controller.kind).resource
             try:
-                snapshots = await cluster.client.raw.snapshots(resource)
+                found[resource.kind] = await cluster.client.raw.snapshots(resource)
             except ApiError:  # its definition is not installed yet
                 continue
-            for one in snapshots[:_OBJECTS]:
-                found.append((resource.kind, str(one.key), _conditions(one.to_dict())))
         return found
 
 
 def _conditions(body: dict[str, Any]) -> str:
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    return ", ".join(f"{one.get('type')}={one.get('status')}" for one in conditions)
+    status = body.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    listed = conditions if isinstance(conditions, list) else ()  # a kind may mean something else by the word
+    return ", ".join(f"{one.get('type')}={one.get('status')}" for one in listed if isinstance(one, dict))

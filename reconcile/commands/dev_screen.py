@@ -1,6 +1,6 @@
 """How `reconcile dev` shows what happens: one view on a terminal, plain lines everywhere else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from attrs import define, field, frozen
@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reconcile.commands.top_command import summary
+from reconcile.doctor.findings import printable
 
 ROWS = 12
 
@@ -20,8 +21,10 @@ class Shown:
     head: Sequence[str]
     note: str
     objects: Sequence[tuple[str, str, str]]
-    """Kind, key and conditions."""
+    """Kind, key and conditions of those that are shown."""
     state: Mapping[str, Any]
+    keys: Set[tuple[str, str]] = frozenset()
+    """Kind and key of objects that are there, also of those that are not shown."""
     verbose: bool = False
     """Whether tracebacks are shown."""
 
@@ -78,7 +81,7 @@ def _table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], non
     for column in columns:
         table.add_column(column.upper(), overflow="fold")
     for row in rows[:ROWS]:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     if len(rows) > ROWS:
         table.add_row(Text(f"and {len(rows) - ROWS} more", style="dim"))
     return table
@@ -103,20 +106,22 @@ class DevLines:
         if shown.note != self._note:
             self._note = shown.note
             self._say(shown.note)
-        self._show_objects(shown.objects)
+        self._show_objects(shown)
         for line, name in runs_of(shown.state):
             self._once(line, name)
         for controller, key in storms_of(shown.state):
             self._once(f"storm: {controller} {key}", f"storm {controller} {key}")
 
-    def _show_objects(self, objects: Sequence[tuple[str, str, str]]) -> None:
-        now = {(kind, key): conditions for kind, key, conditions in objects}
+    def _show_objects(self, shown: Shown) -> None:
+        now = {(kind, key): conditions for kind, key, conditions in shown.objects}
         for (kind, key), conditions in now.items():
             if self._objects.get((kind, key)) != conditions:
                 self._say(f"object: {kind} {key} {conditions}".rstrip())
-        for kind, key in self._objects.keys() - now.keys():
+        gone = self._objects.keys() - now.keys() - shown.keys
+        for kind, key in gone:
             self._say(f"object: {kind} {key} was deleted")
-        self._objects = now
+            del self._objects[kind, key]
+        self._objects |= now
 
     def _once(self, line: str, name: str) -> None:
         if name not in self._said:
@@ -124,7 +129,7 @@ class DevLines:
             self._say(line)
 
     def _say(self, line: str) -> None:
-        self.console.print(line, soft_wrap=True, markup=False)
+        self.console.print(printable(line), soft_wrap=True, markup=False)
 
 
 def runs_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ def own_world(module: str) -> Path:
     Raises Problem if it cannot be made.
     """
     home = Path(FOLDER)
-    with writing_files():
+    with writing_files(home):
         home.mkdir(exist_ok=True)
         ignoring = home / ".gitignore"
         if not ignoring.exists():

@@ -128,6 +128,10 @@ def _new(name: str, group: str) -> Project:
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", group):
         raise Problem(f"{group!r} is not an API group", "write a domain, such as example.com")
     kind = "".join(part.capitalize() for part in name.split("-") if part)
+    if kind in _imported():
+        raise Problem(
+            f"the kind {kind} would hide what the operator imports", f"choose another, such as my-{name}"
+        )
     metadata = {"name": "sample", "namespace": "default"}
     spec = {"message": "hello"}
     sample = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "spec": spec}
@@ -144,7 +148,20 @@ def project_of(name: str, definition: Mapping[str, Any], path: str) -> Project:
     )
     if model is None:
         raise Problem(f"{path} has no stored version that a class can express", "see reconcile models")
+    if model[1] in _imported():
+        raise Problem(
+            f"the kind {model[1]} of {path} would hide what the operator imports",
+            "see reconcile models, and rename the class: @resource(kind=) keeps the name of the kind",
+        )
     return Project(name, model[1], spec["names"]["plural"], spec["group"], sample_of(definition), source)
+
+
+def _imported() -> frozenset[str]:
+    """The names that the templates import from this library."""
+    files = [file for folder in ("own", "crd", "") for file in _TEMPLATES.joinpath(folder).iterdir()]
+    texts = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".py.txt")]
+    lists = re.findall(r"^from reconcile[.\w]* import (.+)$", "\n".join(texts), re.MULTILINE)
+    return frozenset(name for names in lists for name in names.split(", "))
 
 
 def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]:

@@ -47,7 +47,7 @@ def parsed(line: bytes, pod: str = "") -> LogLine | None:
     if not raw.startswith(b"{"):
         return None
     try:
-        fields = json.loads(raw)
+        fields = json.loads(raw.decode())  # of bytes, json takes halves of surrogates for text
     except (ValueError, RecursionError):  # UnicodeDecodeError, and numbers of too many digits, are the first
         return None
     if not isinstance(fields.get("event"), str) or not isinstance(fields.get("level"), str):

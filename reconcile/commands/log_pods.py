@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import define, field, frozen
 
-from informers import ApiError, BadRequest, HttpRequest, NotFound, Transport
+from informers import ApiError, BadRequest, HttpRequest, NotFound, ServerError, Transport
 from informers.api_errors import is_unreachable
 from informers.cancellation import leaf_errors
 from informers.transport import raise_refusal
@@ -31,7 +31,8 @@ TakeLine: TypeAlias = Callable[[str, bytes], None]
 class PodLogs:
     """The logs of all pods of the Deployment `namespace`/`name`.
 
-    `previous`: those of the containers before the present ones. `since` leaves out what is older.
+    `previous`: those of the containers before the present ones. `since` leaves out what is older. `report`
+    gets a line about each log that cannot be read while the others can, as on a node that is down.
     """
 
     transport: Transport
@@ -39,6 +40,7 @@ class PodLogs:
     name: str
     previous: bool = False
     since: datetime.datetime | None = None
+    report: Callable[[str], None] = lambda line: None
 
     async def read(self, take: TakeLine) -> None:
         """Pass on the lines so far, one pod after the other. Raises Problem and ApiError."""
@@ -52,6 +54,9 @@ class PodLogs:
                 was_read = True
             except (BadRequest, NotFound) as error:  # it has not begun, has no previous container, or is gone
                 refused = str(error)
+            except ServerError as error:
+                refused = str(error)
+                self.report(_unread(pod, error))
         if not was_read:
             why = refused or f"the Deployment {self.namespace}/{self.name} has no pods"
             raise Problem(f"there is no log to read: {why}", "see kubectl get pods")
@@ -91,6 +96,10 @@ class PodLogs:
                         take(pod.name, text)
         except (BadRequest, NotFound):
             pass  # its container has not begun, or it is gone
+        except ServerError as error:
+            if not pod.reported:
+                self.report(_unread(pod.name, error))
+            pod.reported = True
         finally:
             pod.reading = False
 
@@ -128,6 +137,12 @@ class _Followed:
     name: str
     last: bytes = b""
     reading: bool = field(default=False, init=False)
+    reported: bool = field(default=False, init=False)
+    """Whether it was said that its log cannot be read."""
+
+
+def _unread(pod: str, error: ServerError) -> str:
+    return f"the log of pod {pod} cannot be read now: {error}"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import anyio
 import click
 from attrs import define, field, frozen
 
-from informers import ApiError, SystemClock
+from informers import ApiError, Forbidden, SystemClock, Unauthorized
 from informers.cluster_connection import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.commands.kubeconfig_options import kubeconfig_options
@@ -23,6 +23,7 @@ from reconcile.commands.log_lines import LEVELS, LineSplitter, LogFilter, LogLin
 from reconcile.commands.log_pods import PodLogs
 from reconcile.commands.log_text import shown, shown_foreign, shown_json
 from reconcile.commands.problems import Problem
+from reconcile.commands.terminals import is_interactive
 from reconcile.doctor.findings import printable
 
 LINES_KEPT: Final = 100_000
@@ -186,7 +187,7 @@ class LogPage:
 
 
 def _show_files(files: tuple[str, ...], page: LogPage) -> None:
-    if not files and sys.stdin.isatty():
+    if not files and is_interactive():
         raise Problem("there is no log to read", "name an operator with --name, or a --file, or pipe one in")
     with ExitStack() as stack:
         streams = [stack.enter_context(_opened(name)) for name in files or ("-",)]
@@ -256,13 +257,21 @@ async def _show_pods(source: _Source, page: LogPage, follow: bool) -> None:
     except ConfigurationProblem as problem:
         raise Problem(str(problem), "name another with --kubeconfig") from None
     try:
-        pods = PodLogs(transport, source.namespace, source.name, source.previous, source.since)
+        pods = PodLogs(
+            transport, source.namespace, source.name, source.previous, source.since, _say_on_stderr
+        )
         await show_pods(pods, page, follow=follow)
-    except ApiError as error:
+    except (Forbidden, Unauthorized) as error:
         raise Problem(str(error), "it needs the rights to list pods and to get pods/log") from None
+    except ApiError as error:
+        raise Problem(str(error)) from None
     finally:
         with anyio.CancelScope(shield=True):
             await transport.aclose()
+
+
+def _say_on_stderr(line: str) -> None:
+    click.echo(printable(line), err=True)
 
 
 async def show_pods(pods: PodLogs, page: LogPage, *, follow: bool) -> None:

@@ -245,6 +245,11 @@ def _program() -> str:
     return "kubectl reconcile" if executable == "kubectl-reconcile" else PROGRAM
 
 
+def _discard_output() -> None:
+    """Or Python would flush into the closed pipe, or to the full disk, once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit status is 0, 1 for a bad outcome, 2 for bad input, 130 after Ctrl-C."""
     try:
@@ -264,7 +269,11 @@ def main(arguments: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # Or Python would flush into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 1
+    except OSError as error:  # nobody expected it where it came from, as on a full disk
+        _discard_output()
+        where = error.filename or "the output"
+        Problem(f"{where} cannot be read or written", error.strerror or str(error)).show()
+        return 2
     return status if isinstance(status, int) else 0

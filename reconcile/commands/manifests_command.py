@@ -276,7 +276,7 @@ def _may_share(operator: Operator) -> bool:
 def _explain_admission(operator: Operator, as_json: bool) -> None:
     try:
         rows = rows_of(operator.manager.controllers)
-    except TypeError as error:
+    except (TypeError, NameError) as error:
         raise Problem(f"{operator.name} keeps a kind without a definition", str(error)) from None
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
@@ -326,5 +326,5 @@ def _definitions(operator: Operator, service: WebhookService | None) -> Sequence
     kept = [controller.kind for controller in operator.manager.controllers]
     try:
         return [served_definition(versions, service) for versions in families(kept)]
-    except TypeError as error:
+    except (TypeError, NameError) as error:
         raise Problem(f"{operator.name} keeps a kind without a definition", str(error)) from None

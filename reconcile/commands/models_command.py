@@ -33,7 +33,7 @@ def models(definition: Path, out: Path | None) -> None:
     if out is None:
         click.echo(source, nl=False)
         return
-    with writing_files():
+    with writing_files(out):
         out.write_text(source, encoding="utf-8")
     click.echo(out)
 
@@ -58,7 +58,7 @@ def read_definition(path: Path) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text()
         documents = [document for document in yaml.load_all(text, Loader=_LOADER) if document]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise Problem(f"{path} cannot be read", str(error)) from None
     definitions: list[dict[str, Any]] = [
         d for d in documents if isinstance(d, dict) and d.get("kind") == "CustomResourceDefinition"

@@ -12,22 +12,23 @@ from reconcile.ops.log_writer import flush_log
 
 
 @contextmanager
-def writing_files() -> Iterator[None]:
-    """While inside, an OSError becomes a Problem that names the file."""
+def writing_files(target: Path) -> Iterator[None]:
+    """While inside, an OSError becomes a Problem that names its file, or `target` if it knows none."""
     try:
         yield
     except OSError as error:
-        raise Problem(f"cannot write {error.filename}", error.strerror or str(error)) from None
+        raise Problem(f"cannot write {error.filename or target}", error.strerror or str(error)) from None
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """Write files by their paths in `folder`, and print each. Raises Problem."""
-    with writing_files():
-        for path, content in files.items():
-            file = folder / path
+    for path, content in files.items():
+        file = folder / path
+        with writing_files(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content.encode() if isinstance(content, str) else content)
-            click.echo(file)
+    for path in files:  # last, so that who reads no further leaves no half of them
+        click.echo(folder / path)
 
 
 class Problem(click.ClickException):

@@ -139,7 +139,10 @@ def _icon(folders: Folders) -> Icon:
     for ending, media_type in ICONS.items():
         if file := folders.find(f"icon.{ending}"):
             _check_size(file)
-            return Icon(file.read_bytes(), media_type)
+            try:
+                return Icon(file.read_bytes(), media_type)
+            except OSError as error:
+                raise Problem(f"{file} cannot be read", error.strerror or str(error)) from None
     return DEFAULT_ICON
 
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shlex
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
+from reconcile.commands.terminals import is_interactive
 from reconcile.controller.kopf_takeover import UnwrittenDraft
 from reconcile.manager.lifecycle import in_own_process
 from reconcile.manager.manager import Manager
@@ -150,7 +150,7 @@ def _announce(context: str, server: str, manager: Manager) -> None:
 
 
 def _ask() -> None:
-    if not sys.stdin.isatty():
+    if not is_interactive():
         raise Problem("this server is not on this machine", "add --yes if it is the right one")
     if not click.confirm("This server is not on this machine. Run the controllers there?"):
         raise Problem("nothing was started", "choose the cluster with --kubeconfig or --context")

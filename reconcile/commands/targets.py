@@ -88,7 +88,11 @@ def _load(target: str) -> Manager | Sequence[Controller[Any]]:
 
 def load_module(name: str, advice: str = "check the name") -> ModuleType:
     """A module of the user, from the current directory if it is there. Raises Problem."""
-    if (here := os.getcwd()) not in sys.path:
+    try:
+        here = os.getcwd()
+    except OSError:
+        raise Problem("the current directory was deleted", "change to another, and back") from None
+    if here not in sys.path:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)

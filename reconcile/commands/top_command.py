@@ -10,8 +10,10 @@ from attrs import asdict, frozen
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from reconcile.commands.debug_client import DebugClient, manager_options
+from reconcile.doctor.findings import printable
 
 PERIOD = 2.0
 KEYS = 15
@@ -129,9 +131,9 @@ def _controller(name: str, one: Mapping[str, Any]) -> Mapping[str, Any]:
 def _screen(told: Mapping[str, Any]) -> Group:
     leads = "leads" if told["leading"] else "stands by"
     return Group(
-        f"{told['server'] or 'not connected'}, {leads}",
-        *([] if told["sharding"] is None else [_share(told["sharding"])]),
-        *(_outage(one) for one in told["unreachable"]),
+        _line(f"{told['server'] or 'not connected'}, {leads}"),
+        *([] if told["sharding"] is None else [_line(_share(told["sharding"]))]),
+        *(_line(_outage(one)) for one in told["unreachable"]),
         _table([{k: v for k, v in one.items() if k != "at"} for one in told["keys"]], "no key has run yet"),
         _table(told["errors"], "no run has failed"),
         _table(told["controllers"], "no controllers"),
@@ -165,7 +167,12 @@ def _table(rows: Sequence[Mapping[str, Any]], none: str) -> Table | str:
     return table
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> Text:
     if isinstance(value, bool):
-        return "yes" if value else ""
-    return str(value)
+        return Text("yes" if value else "")
+    return _line(str(value))
+
+
+def _line(text: str) -> Text:
+    """Text of objects and errors, which is no markup and controls no terminal."""
+    return Text(printable(text))

@@ -45,7 +45,7 @@ def transitions(
     """
     seconds = _seconds(budget)
     subject = _subject(target)
-    from reconcile.testing import BrokenTransition
+    from reconcile.testing import BrokenTransition, SimulationError
     from reconcile.testing import transitions as play
 
     try:
@@ -63,6 +63,8 @@ def transitions(
     except BrokenTransition as broken:
         click.echo(str(broken))
         return 1
+    except SimulationError as error:
+        raise Problem(str(error), "pass a Scenario that has stand-ins for what is outside") from None
     except (TypeError, ValueError) as error:
         raise Problem(str(error)) from None
     click.echo(str(report))

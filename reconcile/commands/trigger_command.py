@@ -20,7 +20,9 @@ def _command(action: str, done: str, description: str) -> click.Command:
         if as_json:
             click.echo(json.dumps(answer))
         else:
-            click.echo(f"{kind} {name} {done} (controller {', '.join(answer['controllers'])})")
+            with manager.understood():
+                controllers = ", ".join(answer["controllers"])
+            click.echo(f"{kind} {name} {done} (controller {controllers})")
 
     return command
 

@@ -1,7 +1,6 @@
 """`reconcile uninstall`: takes an operator out of a cluster, so that nothing hangs afterwards."""
 
 import re
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -14,6 +13,7 @@ from informers.cluster_connection import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.commands.kubeconfig_options import kubeconfig_options
 from reconcile.commands.problems import Problem
+from reconcile.commands.terminals import is_interactive
 from reconcile.shipping import uninstall_plan as plan
 from reconcile.shipping.uninstall import Uninstall, UninstallStuck
 
@@ -71,7 +71,7 @@ def uninstall(
         raise Problem(f"{namespace!r} is not the name of a namespace", "expected that of its Deployment")
     mode = plan.Mode.KEEP if keep_data else plan.Mode.ORPHAN if orphan else plan.Mode.DELETE
     asked = _Asked(name, namespace or f"{name}-system", mode, timeout)
-    if not (dry_run or yes or sys.stdin.isatty()):
+    if not (dry_run or yes or is_interactive()):
         raise Problem("nothing was uninstalled", "add --yes, or see with --dry-run what it would do")
     try:
         parts, notes = anyio.run(_outlined, asked, kubeconfig, context)

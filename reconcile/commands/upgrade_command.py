@@ -157,7 +157,7 @@ def _wanted(new: Installation) -> Sequence[WantedDefinition]:
         return wanted_definitions(
             new.controllers, "" if service is None else f"{service.namespace}/{service.name}"
         )
-    except TypeError as error:
+    except (TypeError, NameError) as error:
         raise Problem(f"{new.name} keeps a kind without a definition", str(error)) from None
 
 

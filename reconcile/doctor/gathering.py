@@ -42,6 +42,7 @@ from reconcile.doctor.webhooks import Backend, calls_of, services_of
 from reconcile.sharding.member_lease import RING_LABEL
 from reconcile.shipping.finalizers import NAME
 from reconcile.shipping.installation import PORT
+from reconcile.shipping.service_version import OWN_NAMESPACE
 
 Managers: TypeAlias = Callable[[], Awaitable[Sequence[ManagerState] | Unread]]
 """Asks managers at addresses that a person gave."""
@@ -68,7 +69,9 @@ class Installed:
         if not isinstance(self.deployment, Deployment):
             return ()
         containers = self.deployment.spec.template.spec.containers
-        return next((one.args or () for one in containers if "run" in (one.args or ())), ())
+        found = next((one.args or () for one in containers if "run" in (one.args or ())), ())
+        # Kubernetes fills in variables; a bundle of OLM has this one, since it may go into any namespace.
+        return [text.replace(OWN_NAMESPACE, self.deployment.metadata.namespace) for text in found]
 
     def account(self, default: str) -> str:
         if not isinstance(self.deployment, Deployment):

@@ -144,7 +144,7 @@ def _roles(operator: Installation) -> Iterable[Document]:
     for watched in operator.namespaces:
         yield from granted(operator, operator.name, merged(rights), watched)
     if operator.review:  # a role to bind to the account that collects metrics
-        role = head_of(f"{RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
+        role = head_of(f"{RBAC}/v1", "ClusterRole", operator, metrics_reader(operator.name), "")
         yield {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
     service = operator.webhook_service
     if service is not None and not operator.webhook_certificates:
@@ -339,6 +339,11 @@ def _labelled(operator: Installation, definition: Document) -> Document:
     metadata = {**definition["metadata"], "labels": labels}
     own = [held for held in held_by(operator.controllers) if held.resource == metadata["name"]]
     return annotated({**definition, "metadata": metadata}, own)
+
+
+def metrics_reader(name: str) -> str:
+    """The ClusterRole that allows to get the metrics of an operator, and the binding of who collects them."""
+    return f"{name}-metrics-reader"
 
 
 def head_of(

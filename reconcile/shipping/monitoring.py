@@ -14,7 +14,7 @@ from reconcile.monitoring.panels import rendered
 from reconcile.monitoring.rules import rule_groups
 from reconcile.shipping.documents import BlockText, Document
 from reconcile.shipping.finalizers import NAME
-from reconcile.shipping.installation import PORT, RBAC, Installation, Monitoring, head_of
+from reconcile.shipping.installation import PORT, RBAC, Installation, Monitoring, head_of, metrics_reader
 
 SERVICE_MONITOR: Final = "ServiceMonitor"
 POD_MONITOR: Final = "PodMonitor"
@@ -68,7 +68,7 @@ def _service(operator: Installation) -> Document:
 
 def _reader(operator: Installation, namespace: str, account: str) -> Document:
     """What lets the account that collects metrics get them."""
-    name = f"{operator.name}-metrics-reader"
+    name = metrics_reader(operator.name)
     binding = head_of(f"{RBAC}/v1", "ClusterRoleBinding", operator, name, "")
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}

@@ -22,6 +22,8 @@ CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
 """Where OLM mounts the certificate of webhooks, as tls.crt and tls.key."""
 MODES: Final = ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
 _NAMESPACE: Final = "POD_NAMESPACE"
+OWN_NAMESPACE: Final = f"$({_NAMESPACE})"
+"""The namespace of a pod, in the arguments of its containers."""
 """A variable of the pod: who installs the bundle chooses the namespace."""
 _SHORT: Final = 135
 """Characters; catalogues cut longer descriptions on their cards."""
@@ -212,7 +214,7 @@ def _of_any_namespace(operator: Installation, deployment: Document) -> Document:
 
 
 def _arguments(operator: Installation) -> Iterator[str]:
-    here = f"$({_NAMESPACE})"
+    here = OWN_NAMESPACE
     ring = None if operator.ring is None else (here, operator.ring[1])
     yield from arguments_of(evolve(operator, namespace=here, ring=ring))
     if operator.routes:

@@ -27,6 +27,7 @@ from reconcile.sharding.member_lease import RING_LABEL
 from reconcile.shipping import uninstall_plan as plan
 from reconcile.shipping.documents import Document
 from reconcile.shipping.finalizers import NAME, held_of
+from reconcile.shipping.installation import metrics_reader
 from reconcile.webhooks.certificate_secret import LABELS
 from reconcile.webhooks.configurations import WebhookService
 from reconcile.webhooks.migration_plan import Installed
@@ -134,7 +135,8 @@ class Uninstall:
             if namespace != self.namespace and _is_operator(one)
         ]
         definitions = [one async for one in self._listed(_DEFINITIONS)]
-        bindings = await self._grants(f"/apis/{_RBAC}", "clusterrolebindings", "clusterroles")
+        cluster_wide = ("clusterrolebindings", "clusterroles")
+        bindings = await self._grants(f"/apis/{_RBAC}", *cluster_wide, alone=not namesakes)
         stated = _arguments(deployment)
         policies = [] if namesakes else [item async for item in self._policies()]  # or they judge for those
         bound = f"/apis/{_RBAC}/clusterrolebindings/{self.name}"
@@ -202,14 +204,18 @@ class Uninstall:
                 if plan.is_called(one, self.namespace):
                     yield _item(f"/apis/{_ADMISSION}/{resource}", one)
 
-    async def _grants(self, path: str, *kinds: str) -> Sequence[plan.Item]:
-        """Its bindings and roles, and not those of a namesake in another namespace."""
+    async def _grants(self, path: str, *kinds: str, alone: bool = False) -> Sequence[plan.Item]:
+        """Its bindings and roles, and not those of a namesake in another namespace.
+
+        Who collects its metrics is elsewhere too: that binding is its own where it has no namesake (`alone`).
+        """
         own, theirs = [], set()
+        reader = metrics_reader(self.name) if alone else ""
         for kind in kinds:
             async for one in self._listed(f"{path}/{kind}"):
                 item = _item(f"{path}/{kind}", one)
                 subjects = [subject.get("namespace") for subject in one.get("subjects") or ()]
-                if subjects and self.namespace not in subjects:
+                if subjects and self.namespace not in subjects and item.name != reader:
                     theirs.add(one["roleRef"]["name"])
                 elif item.name not in theirs:
                     own.append(item)

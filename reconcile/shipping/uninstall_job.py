@@ -14,7 +14,7 @@ from reconcile.models import kind_of
 from reconcile.models.versions import is_custom
 from reconcile.shipping.documents import Document
 from reconcile.shipping.finalizers import held_by
-from reconcile.shipping.installation import RBAC, Installation, granted, head_of
+from reconcile.shipping.installation import RBAC, Installation, granted, head_of, metrics_reader
 from reconcile.webhooks.configurations import API_VERSION
 from reconcile.webhooks.policies import policies_of
 from reconcile.webhooks.routes import CONVERT, DEFAULTS, admissions_of
@@ -67,7 +67,7 @@ def _in_the_cluster(operator: Installation, keep_data: bool) -> Iterable[Permiss
         if own and not keep_data:
             yield Permission(*_DEFINITIONS, ("delete",), own)
         yield from _on_objects(operator, keep_data)
-    roles = (operator.name, f"{operator.name}-metrics-reader", f"{operator.name}-webhooks")
+    roles = (operator.name, metrics_reader(operator.name), f"{operator.name}-webhooks")
     for kind in ("clusterroles", "clusterrolebindings"):
         yield from _listed(RBAC, kind, roles)
     for kind, named in _admission_objects(operator):

@@ -92,3 +92,35 @@ def test_a_token_does_not_follow_to_another_address(
             assert main(given) == 2
     assert (tokens, leaked) == (["Bearer t0ken"], [])
     assert f"error: {address} leads to another address" in capsys.readouterr().err
+
+
+def test_a_refusal_that_is_cut_off_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def half(page: BaseHTTPRequestHandler) -> None:
+        page.send_response(500)
+        page.send_header("Content-Length", "100")
+        page.end_headers()
+        page.wfile.write(b"half")
+        page.close_connection = True
+
+    with server(half) as (address, _):
+        assert main(["explain", "Toy", "default/a", "--manager", address]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://", "ftp://host", "http://host:port"])
+def test_what_is_no_address_is_refused(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "--manager", address]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"error: {address} is not the address of a manager: write http://HOST:PORT or https://HOST:PORT"
+    )
+
+
+@pytest.mark.parametrize("token", [b"\xff\xfe", b"one\ntwo", "gr\u00fcn".encode()])
+def test_what_is_no_token_is_refused(
+    token: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "token").write_bytes(token)
+    assert main(["top", "--manager", "http://127.0.0.1:1", "--token-file", str(tmp_path / "token")]) == 2
+    assert "does not hold a token: expected one line of printable ASCII" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -19,7 +20,7 @@ from attrs import evolve
 from click.testing import CliRunner
 from rich.console import Console
 
-from reconcile.commands.dev_command import Development
+from reconcile.commands.dev_command import Development, _conditions
 from reconcile.commands.dev_screen import DevLines, Shown, runs_of, view_of
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import embedded_cluster
@@ -291,6 +292,35 @@ def test_the_view_shows_that_nothing_runs_yet() -> None:
     said = console.export_text()
     assert "no objects yet" in said
     assert "no storms" in said
+
+
+def test_objects_that_are_not_shown_any_more_were_not_deleted() -> None:
+    out = StringIO()
+    lines = DevLines(Console(file=out, width=40))
+    lines.refresh(Shown([], "", [("Site", "default/b", "")], {}))
+    lines.refresh(
+        Shown([], "", [("Site", "default/a", "")], {}, {("Site", "default/a"), ("Site", "default/b")})
+    )
+    lines.refresh(Shown([], "", [], {}, {("Site", "default/b")}))
+    assert out.getvalue().splitlines() == [
+        "object: Site default/b",
+        "object: Site default/a",
+        "object: Site default/a was deleted",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ({"conditions": [{"type": "Ready", "status": "True"}, "odd"]}, "Ready=True"),
+        ({"conditions": {"Ready": "True"}}, ""),
+        ({"conditions": None}, ""),
+        ("Ready", ""),
+        (None, ""),
+    ],
+)
+def test_a_kind_may_mean_something_else_by_its_status(status: Any, text: str) -> None:
+    assert _conditions({"status": status}) == text
 
 
 def test_without_a_terminal_each_change_is_printed_once_in_one_line() -> None:

@@ -356,6 +356,9 @@ def test_a_sample_that_the_server_would_refuse_is_reported(
     assert "spec.code" in said
 
 
+HIDING = [("manager", "Manager"), ("context", "Context"), ("config-map", "ConfigMap")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -363,6 +366,8 @@ def test_a_sample_that_the_server_would_refuse_is_reported(
         (["json"], "json is the name of another Python package"),
         (["yaml"], "yaml is the name of another Python package"),
         (["class"], "class is the name of another Python package"),
+        *(([name], f"the kind {kind} would hide what the operator imports") for name, kind in HIDING),
+        (["new", "--crd", "hiding.yaml"], "the kind Manager of hiding.yaml would hide what"),
         (["there"], "there already exists"),
         (["new", "--group", "nonsense"], "'nonsense' is not an API group"),
         (["new", "--crd", "crd.yaml", "--group", "acme.dev"], "--crd and --group were both given"),
@@ -374,5 +379,7 @@ def test_an_operator_that_cannot_be_created_is_reported_with_the_next_step(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").write_text("")
     (tmp_path / "crd.yaml").write_text(yaml.safe_dump(definition(SPEC)))
+    hiding = yaml.safe_dump(definition(SPEC)).replace("kind: Gadget", "kind: Manager")
+    (tmp_path / "hiding.yaml").write_text(hiding)
     assert said in refused(*arguments).message
     assert not (tmp_path / "new").exists()

@@ -179,6 +179,28 @@ def test_what_cannot_be_read_is_said_with_the_next_step(follow: bool) -> None:
     scenario()
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_pod_on_a_dead_node_hides_no_other_log(follow: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    @simulated
+    async def scenario() -> None:
+        told: list[str] = []
+        server = kubelets(pod("b"), a=[written(1, "one")])
+        server.refusal = (500, 'Get "https://10.0.0.9:10250/containerLogs": dial tcp: no route to host')
+        pods = PodLogs(server, NAMESPACE, "sites", report=told.append)
+        with anyio.move_on_after(10):
+            await show_pods(pods, page(), follow=follow)
+        assert shown(capsys)[0] == "one a"
+        (line,) = told
+        assert line.startswith("the log of pod b cannot be read now: ")
+        assert "no route to host" in line
+        server.logs.clear()
+        if not follow:
+            with pytest.raises(Problem, match="no route to host"):
+                await show_pods(pods, page(), follow=follow)
+
+    scenario()
+
+
 @simulated
 async def test_without_a_pod_that_has_a_log_the_reason_is_said() -> None:
     with pytest.raises(Problem, match="the Deployment sites-system/sites has no pods"):

@@ -10,6 +10,7 @@ from attrs import frozen
 from reconcile.commands.main import main
 
 OPERATOR = """
+import socket
 from attrs import frozen
 from reconcile import Context, Controller, Intent, Manager, Object, ObjectMeta, resource
 from reconcile.kinds import ConfigMap
@@ -31,6 +32,10 @@ async def once(ctx: Context[Note]) -> None:
     if not await ctx.owned(ConfigMap):
         await keep(ctx)
 
+async def phone(ctx: Context[Note]) -> None:
+    socket.create_connection(("example.com", 80))
+
+outside = Controller(Note, phone, name="outside")
 notes = Controller(Note, keep, owns=[ConfigMap])
 forgetful = Controller(Note, once, owns=[ConfigMap], name="forgetful")
 told = Scenario(controllers=lambda: forgetful, steps=[Apply(Note(metadata=ObjectMeta("told", "shop")))])
@@ -80,6 +85,12 @@ def test_a_change_that_goes_wrong_is_printed_and_is_status_1(run: Run) -> None:
         'as-new: configmaps default/demo: data.bold is "False"; with a new object it is "True"'
         in result.stdout
     )
+
+
+def test_code_that_goes_outside_is_reported_with_what_to_do(run: Run) -> None:
+    result = run("outside")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("pass a Scenario that has stand-ins for what is outside\n")
 
 
 def test_a_scenario_gives_the_object_to_vary_and_options_are_passed_on(run: Run) -> None:

@@ -212,6 +212,17 @@ def screen_of(manager: Manager) -> str:
     return console.export_text()
 
 
+@in_world(played)
+async def test_top_shows_errors_as_they_are_and_no_markup_or_escapes(world: World) -> None:
+    async def fail(ctx: Context[Any]) -> None:
+        raise ValueError("cannot patch [/metadata/labels] [a-z]+ \x1b[2J")
+
+    async with world.running(Controller(Toy, fail)) as manager:
+        await world.make()
+        await anyio.sleep(5)
+        assert "cannot patch [/metadata/labels] [a-z]+ \\x1b[2J" in screen_of(manager)
+
+
 @pytest.mark.rule("outage-5")
 @in_world(played)
 async def test_one_failed_request_to_a_server_that_is_up_is_not_an_outage(world: World) -> None:

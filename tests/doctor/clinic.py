@@ -16,7 +16,7 @@ from attrs import define, field
 from click.testing import CliRunner
 from sites import sites
 
-from informers import HttpRequest, Response
+from informers import Clock, HttpRequest, Response, SystemClock
 from reconcile import Client, LeaderElection, Manager
 from reconcile.commands.main import reconcile
 from reconcile.doctor.checks import report_of
@@ -72,6 +72,17 @@ class DatedTransport(InProcessTransport):
 
 
 @define
+class Ahead(SystemClock):
+    """A clock that is ahead of another one."""
+
+    clock: Clock
+    seconds: float
+
+    def now(self) -> datetime.datetime:
+        return self.clock.now() + datetime.timedelta(seconds=self.seconds)
+
+
+@define
 class Clinic:
     """The operator `sites`, its cluster and its manager."""
 
@@ -79,6 +90,8 @@ class Clinic:
     manager: Manager
     admin: Client = field(init=False)
     skew: float = 0.0
+    ahead: float = 0.0
+    """Seconds by which the clock of the one who looks is ahead of all others."""
     metrics: str = ""
     states: list[ManagerState] = field(factory=list)
     """Further managers that are asked."""
@@ -120,9 +133,8 @@ class Clinic:
         declared = declared_by("sites", "sites-system", module, controllers, options, there.arguments)
         async with anyio.create_task_group() as group:
             group.start_soon(self._fight)
-            facts = await gather(
-                transport, self.client.clock, declared, there, self._managers if asks else None
-            )
+            clock = Ahead(self.client.clock, self.ahead)
+            facts = await gather(transport, clock, declared, there, self._managers if asks else None)
             group.cancel_scope.cancel()
         self.paths = transport.paths
         return report_of(declared, facts)

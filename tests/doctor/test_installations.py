@@ -69,6 +69,29 @@ async def test_buckets_of_a_ring_that_lost_its_members_have_no_owner() -> None:
 
 
 @simulated
+async def test_a_clock_that_is_ahead_of_the_servers_lets_no_lease_of_a_ring_run_out() -> None:
+    async with clinic(*RING) as ward:
+        ward.ahead = 60.0
+        found = [*await ward.findings()]
+    assert [one.check for one in found] == ["clock"]
+
+
+@pytest.mark.parametrize("ring", [False, True])
+@simulated
+async def test_the_arguments_of_a_bundle_name_the_namespace_of_the_pod(ring: bool) -> None:
+    async with clinic(*(RING if ring else ())) as ward:
+        path = "/apis/apps/v1/namespaces/sites-system/deployments/sites"
+        deployment = ward.change("GET", path)
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        told = [text.replace("sites-system/", "$(POD_NAMESPACE)/") for text in container["args"]]
+        assert told != container["args"]
+        container["args"] = told
+        ward.change("PUT", path, deployment)
+        found = [*await ward.findings()]
+    assert lines(found) == []
+
+
+@simulated
 async def test_an_operator_that_is_not_installed_is_one_error() -> None:
     async with clinic() as ward:
         await ward.stop()

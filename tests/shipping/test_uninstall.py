@@ -91,6 +91,23 @@ APPLICATION = (
 
 
 @simulated
+async def test_who_collects_metrics_loses_the_right_with_the_operator() -> None:
+    trade = Trade()
+    await trade.install()
+    head = {"name": "trade-metrics-reader", "labels": {"app.kubernetes.io/name": "trade"}}
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": head["name"]}
+    prometheus = {"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}
+    for document in (
+        {"kind": "ClusterRole", "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]},
+        {"kind": "ClusterRoleBinding", "roleRef": role, "subjects": [prometheus]},
+    ):
+        await trade.admin.create({"apiVersion": f"{RBAC}/v1", "metadata": head, **document})
+    async with trade.running():
+        await trade.uninstalled()
+    assert trade.left() == {NAMESPACE}
+
+
+@simulated
 async def test_an_operator_of_some_namespaces_leaves_objects_in_others_and_definitions() -> None:
     trade = Trade(namespaces=("east",))
     await trade.install()
