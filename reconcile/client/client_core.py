@@ -68,12 +68,12 @@ class ClientCore:
         observers: Sequence[WriteObserver] | None = None,
         former_updaters: Sequence[str] | None = None,
     ) -> Self:
-        """A copy for one run, with its own `journal`, or record and Secrets of `beside` in the same run.
+        """A copy for one run, with its own `journal`; `beside` is that of the same run in another cluster.
 
         The next apply takes over fields of `former_field_managers`, and the first one of an object those
         that `former_updaters` wrote without apply. `observers` are added (None: as here).
         """
-        run = RunRecord() if beside is None else beside.run
+        run = RunRecord() if beside is None else beside.run.elsewhere()
         secrets = SecretValues(self.secret_fields) if beside is None else beside.secrets
         added = self.added_observers if observers is None else observers
         former = self.former_field_managers if former_field_managers is None else former_field_managers

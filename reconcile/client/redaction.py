@@ -71,6 +71,10 @@ class SecretValues(WriteObserver):
             if values and values not in self._bodies:
                 self._bodies.append(values)
 
+    def keep_latest(self, most: int) -> None:
+        """Forget all but the `most` objects that were added last."""
+        del self._bodies[:-most]
+
     def sent(self, sent: Sent) -> None:
         """Remember the values that a write is to set, before an error can quote them."""
         if self.may_be_in(sent.resource):

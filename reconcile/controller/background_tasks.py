@@ -14,8 +14,10 @@ from anyio.abc import TaskGroup
 from attrs import define, field
 
 from informers import Clock, Delta, Snapshot, Store
+from reconcile.client import redaction
+from reconcile.client.redaction import SecretValues
 from reconcile.controller.triggers import EnqueueKey
-from reconcile.models import Object, decode
+from reconcile.models import Object, decode, kind_of
 from reconcile.runs.run_request import Request
 from reconcile.runs.supervision import supervise
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from reconcile.controller.object_background import BackgroundFunction
 
 T = TypeVar("T", bound=Object)
+
+_STATES = 8
+"""Of an object, whose secret values are hidden: a task lives long, and speaks of the latest ones."""
 
 
 @define(eq=False)
@@ -33,6 +38,28 @@ class _ObjectTask:
     after: anyio.Event | None
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     ended: anyio.Event = field(factory=anyio.Event)
+
+
+@define(eq=False)
+class _ObjectView(Generic[T]):
+    """What a task sees of its object; the secret values in it are kept out of what the task logs."""
+
+    kind: type[T]
+    store: Store
+    request: Request
+    uid: str
+    values: SecretValues
+    _version: int = field(default=-1, init=False)
+
+    def current(self) -> T | None:
+        snapshot = self.store.get(self.request.key)
+        if snapshot is None or snapshot.uid != self.uid:
+            return None
+        if snapshot.version != self._version:
+            self._version = snapshot.version
+            self.values.add(kind_of(self.kind).resource, snapshot.raw)
+            self.values.keep_latest(_STATES)
+        return decode(self.kind, snapshot.raw)
 
 
 @define(eq=False)
@@ -47,6 +74,7 @@ class BackgroundTasks(Generic[T]):
     log: structlog.stdlib.BoundLogger
     cluster: str = ""
     keeps: Callable[[Snapshot], bool] = lambda snapshot: True
+    secret_fields: redaction.DeclaredFields = field(factory=dict)
     _tasks: dict[Request, _ObjectTask] = field(factory=dict, init=False)
     _group: TaskGroup | None = field(default=None, init=False)
 
@@ -111,14 +139,9 @@ class BackgroundTasks(Generic[T]):
         assert self.function is not None
         log = self.log.bind(key=str(request))
         trigger = PacedTrigger(lambda cause: self.enqueue(request, cause, 0))
-        background = Background(
-            request,
-            task.uid,
-            log,
-            self.clock,
-            partial(self._current, request, task.uid),
-            trigger.ask,
-        )
+        view = _ObjectView(self.kind, self.store, request, task.uid, SecretValues(self.secret_fields))
+        background = Background(request, task.uid, log, self.clock, view.current, trigger.ask)
+        redaction.seen.set(view.values)  # of this task alone, and of what it starts
         try:
             if task.after is not None:
                 await task.after.wait()
@@ -129,7 +152,3 @@ class BackgroundTasks(Generic[T]):
             task.ended.set()
             if task.scope.cancel_called and self._tasks.get(request) is task:
                 del self._tasks[request]
-
-    def _current(self, request: Request, uid: str) -> T | None:
-        snapshot = self.store.get(request.key)
-        return None if snapshot is None or snapshot.uid != uid else decode(self.kind, snapshot.raw)

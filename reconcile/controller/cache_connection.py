@@ -74,6 +74,7 @@ class CacheConnection(Generic[T]):
             log,
             self.cluster,
             self._keeps,
+            self.executor.secret_fields,
         )
 
     def open(self) -> None:
@@ -260,15 +261,15 @@ class CacheConnection(Generic[T]):
                 self.levels.changed(request, seen)
             tombstones = self.executor.tombstones
             # A namespace that is not followed any more takes its objects out of the store: none was deleted.
+            wanted = wakes(self.controller.wakes, seen, self.failures, self.primary.resource)
             ended = (
                 seen.old is not None
-                and tombstones.wanted
+                and (wanted or tombstones.held is not None)
                 and self.primary.covers(key.namespace)
                 and tombstones.note(delta)
             )
             if seen.new is None:
                 self.guard.forget(request)
-            wanted = wakes(self.controller.wakes, seen, self.failures, self.primary.resource)
             # Where objects are shared, each end has a run: with it all that is remembered of the key goes.
             if (wanted and not is_left_alone(seen, delta)) or (ended and tombstones.held is not None):
                 self._wake(request, cause_of(self.primary, delta, key), delta)

@@ -190,7 +190,9 @@ class Context(RunContext[T]):
 
         `obj` is an intent, a mapping, or a manifest in YAML. The namespace is this object's unless `obj`
         names one; an object of another namespace cannot be owned and is applied as it is. `force` and
-        `unforced` are those of `Client.apply`. Raises AlreadyOwned for a child of another controller. Without
+        `unforced` are those of `Client.apply`. A child that another object controls is refused: by
+        AlreadyOwned where `obj` has its owner references, else by the server, as Invalid. But one of this
+        controller's other objects gives it up: have its name follow from that of the object. Without
         `adopt`, raises AlreadyExists for an existing object that this one does not control, as far as can be
         seen before the write.
         """

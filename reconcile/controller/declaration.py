@@ -1,5 +1,6 @@
 """The declaration of a controller: which kind it keeps, how, and what wakes it."""
 
+import math
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -274,7 +275,7 @@ class Controller(_Options[T]):
 
     `on_deleted` is called with the last state of a deleted object. It does not hold the object, so it misses
     deletions while no manager runs, or while the object goes from one replica to another; use `cleanup` where
-    none may be missed.
+    none may be missed. It is not called for a deletion that `wakes` refuses.
 
     `background` runs for each object in a task of its own, and may only ask for runs, ten at once and one a
     second in the long run. It is restarted when it fails, and has ended before `cleanup` runs.
@@ -345,6 +346,8 @@ class Controller(_Options[T]):
             seconds = getattr(self, option)
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"{option}= is a number of seconds above 0, not {seconds}")
+        if self.every == math.inf:
+            raise ValueError("every= is a number of seconds, not inf: leave it out for no timer")
         if self._finalizer and self.cleanup is None:
             raise TypeError("finalizer= names what cleanup= adds: give cleanup=, or former_finalizers=")
         assert self.labels is not None  # parsed here, so that a selector with an error is refused here

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from attrs import define, field
 
 from informers import Clock, Key, NotFound, get_logger
+from informers.apimachinery.name_rules import subdomain_faults
 from informers.logs import is_worth_a_line
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
@@ -115,7 +116,10 @@ class Recorder:
             await self._create(series)
 
     async def _create(self, series: EventSeries) -> None:
-        series.name = f"{series.content.subject.name[:236]}.{self.clock.uuid().hex[:16]}"
+        unique = self.clock.uuid()
+        name = f"{series.content.subject.name[:236]}.{unique.hex[:16]}"
+        # RBAC has names such as `system:node`, which no Event may have.
+        series.name = str(unique) if subdomain_faults(name) else name
         body = _core_event(series) if self._model is _CORE else _event(series)
         reporter = "reportingComponent" if self._model is _CORE else "reportingController"
         body |= {reporter: self.component, "reportingInstance": self.instance[:128] or self.component}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_origin
 
 import attrs
 
@@ -12,7 +12,7 @@ from reconcile.client.client import Client, core_of, reads_of
 from reconcile.client.diff import merge_diff, pointers
 from reconcile.conditions import merge_conditions
 from reconcile.models import LabelSelector, Object, Unstructured, kind_of, unstructure
-from reconcile.models.fields import fields_of
+from reconcile.models.fields import fields_by_wire, fields_of
 from reconcile.models.objects import status_part
 from reconcile.models.values import format_time
 
@@ -212,10 +212,15 @@ class RunOutput(Generic[T]):
     def _status_fields(self) -> dict[str, str] | None:
         if isinstance(self.object, Unstructured):
             return None
-        status = getattr(self.object, "status", None)
-        if status is None or not attrs.has(type(status)):
-            raise TypeError(f"{type(self.object).__name__} has no status")
-        return {field.name: field.wire for field in fields_of(type(status))}
+        declared = fields_by_wire(self._model).get("status")
+        if declared is None:
+            raise TypeError(f"{self._model.__name__} has no status")
+        # By its type, since an object may have no status yet.
+        if get_origin(declared.type) is Mapping:
+            return None
+        if not attrs.has(declared.type):
+            raise TypeError(f"the status of {self._model.__name__} has no fields: it is {declared.type}")
+        return {field.name: field.wire for field in fields_of(declared.type)}
 
     def _selector_text(self, wire: str, value: Any) -> Any:
         scale = kind_of(self._model).scale

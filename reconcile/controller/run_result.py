@@ -12,7 +12,7 @@ from reconcile.client import redaction
 from reconcile.models import DecodeError
 from reconcile.runs.run_failures import LoggedFailure, Member, described, identity_of, members_of, place_text
 from reconcile.runs.run_record import RunRecord
-from reconcile.runs.run_request import Result, TemporaryError, TerminalError
+from reconcile.runs.run_request import Result, TemporaryError, TerminalError, seconds_of
 
 ResultName = Literal["success", "error", "requeue", "requeue_after"]
 
@@ -48,7 +48,14 @@ class RunResult:
         """The seconds after which the errors ask to be tried again; None where one of them does not say."""
         if self.error is None or not all_are(self.error, TemporaryError, TerminalError):
             return None
-        delays = [leaf.delay for leaf in leaf_errors(self.error) if isinstance(leaf, TemporaryError)]
+        try:
+            delays = [
+                seconds_of(leaf.delay, "delay")
+                for leaf in leaf_errors(self.error)
+                if isinstance(leaf, TemporaryError)
+            ]
+        except (TypeError, ValueError):  # of a subclass that sets another one
+            return None
         return min(delays, default=None)
 
     @property

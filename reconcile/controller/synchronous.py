@@ -161,7 +161,12 @@ class SyncContext(RunContext[T]):
 
     def client_of(self, cluster: str) -> SyncClient:
         """The client of another of `Manager(clusters=)`, for this key. LookupError for an unknown one."""
-        return SyncClient(self.waiting.client_of(cluster), self._ask)
+
+        async def there() -> Client:
+            return self.waiting.client_of(cluster)
+
+        # In the event loop, since it notes the cluster for the key, as other runs do at the same time.
+        return SyncClient(self._ask(there), self._ask)
 
     owned = blocking(Context.owned)
     apply = blocking(Context.apply)

@@ -33,10 +33,20 @@ class RunRecord(WriteObserver):
     """Whether the server was asked for that object, and still had it."""
     tenure: Tenure | None = field(default=None, init=False)
     """What the run may write under; None where objects are not shared among replicas."""
+    _elsewhere: list["RunRecord"] = field(factory=list, init=False)
     _kept: dict[ObjectRef, Snapshot | None] = field(factory=dict, init=False)
     _failed: set[ObjectRef] = field(factory=set, init=False)
     _flawed: bool = field(default=False, init=False)
     _writes: list[EndedWrite] | None = field(default=None, init=False)
+
+    def elsewhere(self) -> "RunRecord":
+        """The record of the same run in another cluster, where a name means another object."""
+        self._writes = [] if self._writes is None else self._writes
+        other = _RecordElsewhere(self)
+        other.rendered, other.causes, other.tenure = self.rendered, self.causes, self.tenure
+        other._writes = self._writes
+        self._elsewhere.append(other)
+        return other
 
     def note_read(self, resource: APIResource, key: Key | None) -> None:
         if len(self.reads) < READS_KEPT:
@@ -93,7 +103,9 @@ class RunRecord(WriteObserver):
     @property
     def flawless(self) -> bool:
         """Whether all requests and blocking calls of the run succeeded."""
-        return not self._failed and not self._flawed
+        if self._failed or self._flawed:
+            return False
+        return all(record.flawless for record in self._elsewhere)
 
     def keeps(self, resource: APIResource, key: Key) -> bool:
         """Whether the run has written this object, so that it is not pruned."""
@@ -108,6 +120,16 @@ class RunRecord(WriteObserver):
         if self._writes is None:
             self._writes = []
         self._writes.append(write)
+
+
+@define(eq=False)
+class _RecordElsewhere(RunRecord):
+    """Of another cluster than that of the run's object."""
+
+    home: RunRecord
+
+    def note_read(self, resource: APIResource, key: Key | None) -> None:
+        self.home.note_read(resource, key)
 
 
 class NoRun(RunRecord):

@@ -95,10 +95,10 @@ BY_HAND = Cause("triggered", note="by hand")
 
 
 def _delay(given: float | timedelta | None) -> float | None:
-    return None if given is None else _seconds(given, "Result(requeue_after=)")
+    return None if given is None else seconds_of(given, "Result(requeue_after=)")
 
 
-def _seconds(given: float | timedelta, where: str) -> float:
+def seconds_of(given: float | timedelta, where: str) -> float:
     """Seconds, not below 0; checked here since the queue would refuse them in a worker."""
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
@@ -149,6 +149,9 @@ class TemporaryError(Exception):
     type of time, ValueError for NaN and infinity.
     """
 
+    delay: float = 60.0
+    """Seconds; also of a subclass that does not call `__init__`."""
+
     def __init__(self, message: str = "", delay: float | timedelta = 60.0) -> None:
         super().__init__(message)
-        self.delay = _seconds(delay, "TemporaryError(delay=)")
+        self.delay = seconds_of(delay, "TemporaryError(delay=)")

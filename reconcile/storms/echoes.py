@@ -78,9 +78,10 @@ class Echoes:
             return causes
         marked = [self._marked(versions, cause) for cause in causes]
         for version, expected in [*versions.items()]:
-            expected.seen = True
-            if expected.origin is not None:
+            # An earlier run waited for it, so its change has passed, and was none that wakes this key.
+            if expected.seen or expected.origin is not None:
                 del versions[version]
+            expected.seen = True
         if not versions:
             del self._expected[request]
         return marked

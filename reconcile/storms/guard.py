@@ -7,10 +7,11 @@ import msgspec
 import structlog
 from attrs import define, field
 
-from informers import ApiError, APIResource, Delta, Snapshot
+from informers import ApiError, APIResource, Delta, Snapshot, StaleVersion
 from reconcile.client.client import Client, core_of, reads_of
 from reconcile.client.field_managers import STORMS
 from reconcile.client.own_writes import PATIENCE, SHORT_PATIENCE
+from reconcile.conditions import merge_conditions
 from reconcile.models.values import format_time
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.run_record import RunRecord
@@ -30,6 +31,8 @@ FOREIGN_WRITES_BEFORE_READ = 3
 """A key that other writers wake once or twice is no fight yet, and not worth a request."""
 STATUS_WRITERS = 1000
 """Keys whose last run wrote only its own status. One report per controller is enough: some may be missed."""
+_ATTEMPTS = 20
+"""Of a write that others keep overtaking, as for `Client.modify`."""
 _SOON = 0.001
 """Seconds until a key whose interval is already over is due."""
 
@@ -265,21 +268,32 @@ class StormGuard:
             "status": "True" if storming else "False",
             "reason": "Loop" if storming else "Over",
             "message": message,
-            "lastTransitionTime": format_time(self.client.clock.now()),
         }
-        manifest = {
-            "apiVersion": self.resource.api_version,
-            "kind": self.resource.kind,
-            "metadata": {"name": primary.key.name, "namespace": primary.key.namespace},
-            "status": {"conditions": [condition]},
-        }
-        # Under a name of its own: an apply replaces what its manager has applied before, here and in the
-        # status.
-        writer = self.client.with_options(field_manager=f"{self.manager}{STORMS}")
         try:
-            await writer.apply(manifest, subresource="status", force=True)
+            await self._write_condition(primary, condition)
         except Exception as error:
             self.log.warning("the condition of a storm could not be written", error=str(error))
+
+    async def _write_condition(self, primary: Snapshot, condition: dict[str, Any]) -> None:
+        """Put it beside the others. Raises StaleVersion where others keep writing, and errors of requests."""
+        # No apply: where a definition does not say that conditions are keyed, it would replace all of them.
+        writer = self.client.with_options(field_manager=f"{self.manager}{STORMS}")
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            live = await reads_of(self.client).read(self.resource, primary.key)
+            if live is None or live.uid != primary.uid:
+                return
+            status = live.to_dict().get("status")
+            listed = status.get("conditions") if isinstance(status, dict) else None
+            others = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            now = format_time(self.client.clock.now())
+            patch = {"status": {"conditions": merge_conditions(others, [condition], now, None)}}
+            guard = {"uid": live.uid, "resourceVersion": str(live.version)}
+            try:
+                await writer.raw.patch(self.resource, live.key, patch, guard=guard, subresource="status")
+                return
+            except StaleVersion:
+                if not attempts_left:
+                    raise
 
     # --- runs that wait for their own status ----------------------------------------------------------
 

@@ -45,10 +45,12 @@ class ActiveKey:
     def spec_changed(self, primary: Snapshot) -> bool:
         """Whether the spec has changed in fields that the key itself does not write."""
         before = self.spec
-        if before is None or before.generation == primary.generation:
+        if before is None:
             return False
         if not before.is_same_object(primary):
             return True
+        if before.generation is not None and before.generation == primary.generation:
+            return False
         own = {ref.path for ref in self.histories if (ref.resource, ref.key) == self.primary}
         paths = (path for path, _, _ in differences(before, primary))
         return any(path not in own and not path.startswith((".status", ".metadata")) for path in paths)

@@ -14,12 +14,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry
 
 from informers import APIResource
-from reconcile import Context, Controller, Object, ObjectMeta, field, resource
+from reconcile import Background, Context, Controller, Object, ObjectMeta, field, resource
 from reconcile.client.redaction import HIDDEN, SecretValues
 from reconcile.kinds import Event
 from reconcile.models import Schema, definition_of
 from tests.helpers.lives import lives_of
-from tests.helpers.managers import World, played
+from tests.helpers.managers import World, idle, played
 from tests.helpers.scenarios import in_world
 
 COPY = "kubectl.kubernetes.io/last-applied-configuration"
@@ -122,3 +122,26 @@ def test_an_object_that_is_read_again_is_remembered_once_and_one_nested_too_deep
     assert len(values.bodies) == 1
     values.add(ACCOUNTS, b'{"spec":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
     assert len(values.bodies) == 1
+
+
+@in_world(played)
+async def test_background_tasks_hide_the_values_of_their_objects(
+    world: World, everything_logged: io.StringIO
+) -> None:
+    async def follow(given: Background[Account]) -> None:
+        account = given.object
+        assert account is not None
+        given.log.info(f"connecting as {account.spec.code}")
+        await anyio.sleep(1)
+        raise ConnectionError(f"postgres://u:{account.spec.code}@db")
+
+    await world.client.apply(definition_of(Account))
+    async with world.running(Controller(Account, idle, background=follow)):
+        await world.client.create(
+            Account(metadata=ObjectMeta("a", "default"), spec=AccountSpec("open-sesame"))
+        )
+        await anyio.sleep(5)
+    logs = everything_logged.getvalue()
+    assert f"connecting as {HIDDEN}" in logs
+    assert f"postgres://u:{HIDDEN}@db" in logs
+    assert "open-sesame" not in logs

@@ -281,3 +281,20 @@ def test_a_change_is_narrowed_to_selected_objects(old: Snapshot | None, new: Sna
     assert (seen.old, seen.new) == (before, after)
     still_there = old is not None and new is not None and old.is_same_object(new)
     assert is_left_alone(seen, delta) is (still_there and after is None)
+
+
+@in_world(played)
+async def test_a_deletion_that_wakes_refuses_is_neither_told_nor_remembered(world: World) -> None:
+    seen = Seen()
+    controller = Controller(Toy, seen.keep, wakes=predicates.selector("team=blue"), on_deleted=seen.gone)
+    async with world.running(controller) as manager:
+        for one in (toy("a", RED), toy("b", BLUE)):
+            await world.client.create(one)
+            await anyio.sleep(1)
+            await world.client.delete(await world.client.get(Toy, one.name, "default"))
+            await anyio.sleep(1)
+        assert seen.ends == ["b"]
+        await world.client.create(toy("a", BLUE))
+        await anyio.sleep(1)
+        assert seen.ends == ["b"], "the former `a` was never chosen"
+        assert not manager._runners[0]._executor.tombstones._deleted

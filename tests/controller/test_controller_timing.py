@@ -393,6 +393,11 @@ def test_options_in_seconds_must_be_positive(option: str) -> None:
         Controller(Toy, idle, **wrong)
 
 
+def test_a_timer_that_never_comes_is_refused() -> None:
+    with pytest.raises(ValueError, match="not inf: leave it out for no timer"):
+        Controller(Toy, idle, every=math.inf)
+
+
 @in_world(played)
 async def test_a_manager_that_stops_watching_a_namespace_does_not_report_its_objects_as_deleted(
     world: World,

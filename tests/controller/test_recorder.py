@@ -17,7 +17,7 @@ from reconcile.controller.event_recorder import WAITING, Recorder
 from reconcile.controller.event_series import BURST, COMBINED, REFILL_SECONDS, EventLedger, EventSubject
 from reconcile.controller.run_output import PendingEvent
 from reconcile.embedded import InProcessTransport, service_account
-from reconcile.kinds import ConfigMap, Namespace
+from reconcile.kinds import ClusterRole, ConfigMap, Namespace
 from reconcile.testing import (
     Delay,
     FakeClient,
@@ -58,6 +58,14 @@ async def tell(recorder: Recorder, obj: Object, event: PendingEvent = FINE) -> N
 
 def served(*, plan: FaultPlan = FaultPlan()) -> FakeClient:  # noqa: B008
     return FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")), plan=plan)
+
+
+@pytest.mark.parametrize("name", ["system:shop", "a" * 235 + "-b"])
+async def test_an_event_is_written_about_an_object_of_whatever_name(name: str) -> None:
+    client = FakeClient(ClusterRole(metadata=ObjectMeta(name)))
+    await tell(told(client), await client.get(ClusterRole, name))
+    (event,) = await written(client)
+    assert event["regarding"]["name"] == name
 
 
 @pytest.mark.rule("event-1")

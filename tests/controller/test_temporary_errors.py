@@ -76,3 +76,24 @@ def test_a_delay_that_is_no_time_is_refused(delay: Any) -> None:
 def test_a_copy_has_the_delay(remake: Any) -> None:
     error = remake(TemporaryError("quota", delay=30))
     assert (str(error), error.delay) == ("quota", 30.0)
+
+
+class Busy(TemporaryError):
+    """Does not call `__init__` of its base, which Python allows."""
+
+    def __init__(self, host: str, delay: Any = None) -> None:
+        self.host = host
+        if delay is not None:
+            self.delay = delay
+
+
+@pytest.mark.parametrize(
+    ("error", "gap"),
+    [(Busy("a"), 60.0), (Busy("a", 5), 5.0), (Busy("a", "soon"), 0.005), (Busy("a", math.nan), 0.005)],
+)
+def test_a_subclass_of_whatever_kind_ends_no_manager(error: TemporaryError, gap: float) -> None:
+    async def scenario(world: World) -> None:
+        (waited, _), *_ = await gaps_of(world, error, None, seconds=100)
+        assert waited == pytest.approx(gap, rel=0.5)
+
+    played(scenario)

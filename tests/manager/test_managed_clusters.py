@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -24,7 +24,7 @@ from reconcile import (
 )
 from reconcile.controller.sources import SourceContext
 from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.errors import ConfigurationError
+from reconcile.errors import ConfigurationError, Invalid
 from reconcile.kinds import ConfigMap
 from reconcile.models import definition_of
 from reconcile.testing import LateTransport, VirtualClock, simulate
@@ -376,3 +376,42 @@ def test_transport_clusters_and_embedded_exclude_each_other_and_cluster_names_ar
     manager = Manager(Controller(Toy, keep_size, clusters=["north"]), clusters={"east": transport})
     with pytest.raises(ConfigurationError, match="names the cluster north; the manager has: east"):
         manager.configure()
+
+
+@in_world(played)
+async def test_a_failure_in_one_cluster_is_not_made_good_by_a_success_in_another(sites: Sites) -> None:
+    async def keep(ctx: Context[Toy]) -> None:
+        if ctx.object.spec.size == 1:
+            await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("old")))
+            return
+        with suppress(Invalid):
+            bad = Intent(ConfigMap, metadata=ObjectMeta("new", "default"), data={"bad key!": "x"})
+            await ctx.client_of("west").apply(bad)
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("new")))
+        ctx.prune(ConfigMap)
+
+    async with sites.running(Controller(Toy, keep, owns=[ConfigMap], clusters="east")):
+        await sites.east.make(size=1)
+        await anyio.sleep(5)
+        toy = await sites.east.client.get(Toy, "a", "default")
+        await sites.east.client.raw.merge(toy, {"spec": {"size": 2}})
+        await anyio.sleep(20)
+        there = {one.name for one in await sites.east.client.list(ConfigMap, "default")}
+    assert there == {"old", "new"}, "what is desired is not known, so nothing may be pruned"
+
+
+@in_world(played)
+async def test_a_child_that_moved_to_another_cluster_is_pruned_in_the_former_one(sites: Sites) -> None:
+    async def keep(ctx: Context[Toy]) -> None:
+        child = Intent(ConfigMap, metadata=ObjectMeta("child", "default"))
+        await (ctx.apply(child) if ctx.object.spec.size == 1 else ctx.client_of("west").apply(child))
+        ctx.prune(ConfigMap)
+
+    async with sites.running(Controller(Toy, keep, owns=[ConfigMap], clusters="east")):
+        await sites.east.make(size=1)
+        await anyio.sleep(5)
+        toy = await sites.east.client.get(Toy, "a", "default")
+        await sites.east.client.raw.merge(toy, {"spec": {"size": 2}})
+        await anyio.sleep(20)
+        assert not await sites.east.client.list(ConfigMap, "default")
+        assert [one.name for one in await sites.west.client.list(ConfigMap, "default")] == ["child"]

@@ -11,7 +11,7 @@ import pytest
 from informers import APIResource, Delta, Key, Snapshot
 from reconcile import Cause, Client, Context, Controller, Intent, ObjectMeta, Request, kind_of
 from reconcile.embedded import InProcessTransport
-from reconcile.kinds import ConfigMap
+from reconcile.kinds import ConfigMap, Namespace
 from reconcile.runs.write_events import EndedWrite
 from reconcile.storms import Echoes, Origin, is_echo
 from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
@@ -431,3 +431,24 @@ def test_an_event_taken_for_an_echo_by_its_object_alone_would_be_lost(
     monkeypatch.setattr(Echoes, "classify", classify)
     found = [survived(seed) for seed in range(16)]
     assert any(one["note"] != one["wanted"] or one["size"][0] != one["size"][1] for one in found)
+
+
+@in_world(played)
+async def test_writes_whose_changes_wake_nobody_are_forgotten(world: World) -> None:
+    """A heartbeat in an object of an owned kind that it does not own, since that has another namespace."""
+    beats = 0
+
+    async def beat(ctx: Context[Toy]) -> None:
+        nonlocal beats
+        beats += 1
+        await ctx.client.apply(
+            Intent(ConfigMap, metadata=ObjectMeta("beat", "shared"), data={"n": str(beats)})
+        )
+
+    await world.client.create(Namespace(metadata=ObjectMeta("shared")))
+    async with world.running(Controller(Toy, beat, owns=[ConfigMap], every=10)) as manager:
+        await world.make()
+        await anyio.sleep(600)
+        (remembered,) = manager._runners[0]._executor.echoes._expected.values()
+    assert beats > 50
+    assert len(remembered) <= 2

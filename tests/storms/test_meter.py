@@ -29,7 +29,7 @@ UPDATED = Cause("updated", TOYS, Key("default", "a"), 1)
 
 def toy(
     version: int = 1,
-    generation: int = 1,
+    generation: int | None = 1,
     uid: str = "u",
     labels: Mapping[str, str] | None = None,
     status: Mapping[str, Any] | None = None,
@@ -97,6 +97,7 @@ def test_a_run_of_an_unknown_key_that_writes_nothing_leaves_nothing() -> None:
         (toy(generation=2, size=9, labels={"a": "1"}, status={"size": 1}), True),
         (toy(generation=2, other=2), False),
         (toy(generation=2, uid="another"), False),
+        (toy(generation=1, uid="another"), False),
     ],
 )
 def test_the_history_of_a_key_restarts_when_its_desired_state_is_changed_by_others(
@@ -106,6 +107,14 @@ def test_the_history_of_a_key_restarts_when_its_desired_state_is_changed_by_othe
     for second in range(2):
         wrote(here, second)
     assert wrote(here, 2, primary=then) is active
+
+
+@pytest.mark.parametrize(("change", "active"), [({"other": 2}, False), ({"size": 9}, True), ({}, True)])
+def test_so_it_does_for_kinds_without_a_generation(change: dict[str, int], active: bool) -> None:
+    here, before = Meter(TOYS), toy(generation=None)
+    for second in range(2):
+        wrote(here, second, primary=before)
+    assert wrote(here, 2, primary=toy(generation=None, **change)) is active
 
 
 @pytest.mark.parametrize("answered", [True, False])

@@ -1,19 +1,33 @@
 """Keys that keep waking themselves are found, named and slowed; busy ones are left alone."""
 
 import os
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
+from attrs import frozen
 from prometheus_client import CollectorRegistry
 
 from informers import Key
-from reconcile import Cause, Client, Context, Controller, Intent, ObjectMeta, Result, Storms, kind_of
+from reconcile import (
+    Cause,
+    Client,
+    Condition,
+    Context,
+    Controller,
+    Intent,
+    Object,
+    ObjectMeta,
+    Result,
+    Storms,
+    kind_of,
+    resource,
+)
 from reconcile.controller.context import output_of
 from reconcile.embedded import InProcessTransport
 from reconcile.errors import StaleVersion, TerminalError
 from reconcile.kinds import ConfigMap
-from reconcile.models import unstructured_kind
+from reconcile.models import Schema, definition_of, unstructured_kind
 from tests.helpers.managers import Toy, World, played
 from tests.helpers.scenarios import in_world
 from tests.manager.healthy_world import Healthy, alarms
@@ -304,3 +318,34 @@ async def test_a_run_that_waits_for_itself_is_detected_even_after_a_failed_one(w
         manager.trigger(controller, "default/a")
         await anyio.sleep(10)
         assert len(await told(world, "WaitsForItself")) == 1
+
+
+@frozen
+class LampStatus:
+    conditions: Annotated[tuple[Condition, ...], Schema(list_type="atomic")] = ()
+
+
+@resource("lamps.example.com/v1")
+class Lamp(Object):
+    """Its definition does not say that conditions are keyed by type."""
+
+    status: LampStatus = LampStatus()
+
+
+@pytest.mark.rule("storm-condition")
+@in_world(played)
+async def test_the_condition_of_a_storm_spares_the_others_in_an_atomic_list(world: World) -> None:
+    async def flicker(ctx: Context[Lamp]) -> None:
+        if not ctx.object.status.conditions:
+            ctx.condition("Ready", True, reason="Once")
+        labels = {"n": str(int(ctx.object.metadata.labels.get("n", "0")) + 1)}
+        await ctx.client.raw.merge(ctx.object, {"metadata": {"labels": labels}}, guard={})
+
+    await world.client.apply(definition_of(Lamp))
+    controller = Controller(Lamp, flicker, writes=[Lamp], storms=Storms(condition=True))
+    async with world.running(controller) as manager:
+        await world.client.create(Lamp(metadata=ObjectMeta("a", "default")))
+        assert await until(lambda: guard_of(manager).storming, 60)
+        await anyio.sleep(5)
+        lamp = await world.client.get(Lamp, "a", "default")
+    assert [one.type for one in lamp.status.conditions] == ["Ready", "ReconcileStorm"]
