@@ -115,6 +115,8 @@ def run(
             _announce("of the manager itself", manager.transport.server, manager)
             anyio.run(_run_alone, manager.on(manager.transport))
         else:
+            if _opens_its_own(manager):
+                _refuse_cluster_options(options, "a manager of several loops, which takes $KUBECONFIG")
             anyio.run(_run_connected, manager, choose_connection(options, manager), options)
     except _BAD_INPUT as error:
         raise Problem(str(error)) from None
@@ -164,10 +166,15 @@ async def _run_connected(manager: Manager, connection: ClusterConnection, option
     try:
         with _stoppable() as stop:
             await _check(transport, manager)
-            await _run(manager.on(transport), stop)
+            await _run(manager if _opens_its_own(manager) else manager.on(transport), stop)
     finally:
         with anyio.CancelScope(shield=True):
             await transport.aclose()
+
+
+def _opens_its_own(manager: Manager) -> bool:
+    """Whether each event loop of it opens a connection of its own, to the cluster that is the default."""
+    return manager.options["loops"] > 1
 
 
 async def _connect(agreed: ClusterConnection, options: ConnectionOptions) -> KubernetesTransport:

@@ -79,6 +79,7 @@ def _check_member(found: ShardMap, member: str) -> None:
 def _bucket(found: ShardMap, bucket: str) -> int:
     if bucket == LEADER:
         return found.buckets
-    if not (bucket.isascii() and bucket.isdecimal()) or int(bucket) >= found.buckets:
+    digits = bucket.isascii() and bucket.isdecimal() and len(bucket) < 10
+    if not digits or int(bucket) >= found.buckets:
         raise Problem(f"there is no bucket {bucket}", f"use 0 to {found.buckets - 1}, or {LEADER}")
     return int(bucket)

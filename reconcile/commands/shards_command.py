@@ -11,6 +11,7 @@ from attrs import asdict, evolve, frozen
 
 from informers import ApiError, HttpRequest, Key, StaleVersion, SystemClock, error_from_response
 from informers.api_errors import parsed
+from informers.apimachinery.name_rules import label_faults
 from informers.cluster_connection import ConfigurationProblem
 from informers.kubernetes import connect
 from reconcile.client.buckets import BUCKET_LABEL
@@ -55,7 +56,7 @@ def shards(
     objects.
     """
     namespace, _, name = ring.rpartition("/")
-    if not name or "/" in namespace:
+    if label_faults(name) or label_faults(namespace or "default"):
         raise Problem(f"{ring!r} does not name a ring", "write NAMESPACE/NAME, as for run --sharding")
     anyio.run(_run, kubeconfig, context, _Asked(name, namespace or "default", as_json), words)
 
@@ -102,9 +103,17 @@ async def _read(client: Client, asked: _Asked) -> ShardMap:
     try:
         return map_of(asked.name, asked.namespace, leases, SystemClock().now())
     except NoRing as missing:
+        raise Problem(f"there is no ring {missing}", await _near(client, str(missing))) from None
+
+
+async def _near(client: Client, ring: str) -> str:
+    """What may have been meant; empty for who may not read other namespaces."""
+    try:
         others = await client.list(Lease, labels=RING_LABEL)
-        known = sorted({f"{one.namespace}/{one.metadata.labels[RING_LABEL]}" for one in others})
-        raise Problem(f"there is no ring {missing}", nearest(str(missing), known, "rings")) from None
+    except ApiError:
+        return "check the namespace and the name"
+    known = sorted({f"{one.namespace}/{one.metadata.labels[RING_LABEL]}" for one in others})
+    return nearest(ring, known, "rings")
 
 
 async def _assigned(client: Client, asked: _Asked) -> ShardMap:

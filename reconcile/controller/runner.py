@@ -330,6 +330,16 @@ class Runner(Generic[T]):
             self._add(request, INITIAL_PRIORITY, causes[bucket])
         self._connected.backgrounds.refresh()
 
+    def gain_held(self) -> None:
+        """Work on the objects of all held buckets: some may have come before others knew this runner."""
+        if self._held is not None:
+            self.gain([*self._held.held])
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it has informers: not before it is connected, nor once it is removed."""
+        return self._connection is not None
+
     async def release(self, buckets: Collection[int]) -> None:
         """End all work in these buckets, and forget it; to be called once they are closed.
 
@@ -343,6 +353,8 @@ class Runner(Generic[T]):
             # First, as each of them needs a moment to end.
             backgrounds.refresh()
             await runs.ended(buckets)
+            if not self.is_connected:  # it was removed meanwhile, and remembers nothing
+                return
             # By sets, as the next holder waits for this: to ask for the buckets of each key took most of it.
             known = self._connected.known_in(buckets)
             await self._executor.settle(known)
@@ -365,6 +377,8 @@ class Runner(Generic[T]):
     def forget(self, buckets: Collection[int]) -> None:
         """Forget the keys in these buckets, and in none that is held or still to be released."""
         held, runs, guard = self._held, self._executor.runs, self.guard
+        if not self.is_connected:
+            return
         assert held is not None
         assert runs is not None
         if self._executor.observer is not None:

@@ -8,6 +8,8 @@ leadership, and another holder ends it at once.) A Lease is a hint, not a fence:
 writes.
 """
 
+import math
+
 import anyio
 from attrs import evolve, frozen
 
@@ -58,7 +60,7 @@ def claim(before: LeaseSpec, identity: str, terms: LeaseTerms, now: str) -> Leas
     transitions = before.lease_transitions or 0
     return LeaseSpec(
         holder_identity=identity,
-        lease_duration_seconds=int(terms.duration),
+        lease_duration_seconds=math.ceil(terms.duration),
         acquire_time=before.acquire_time if renewing else now,
         renew_time=now,
         lease_transitions=transitions if renewing or before.holder_identity is None else transitions + 1,

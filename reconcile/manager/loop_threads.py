@@ -141,7 +141,7 @@ def divided(options: ManagerOptions) -> ManagerOptions:
     assert ring is not None
     return {
         **options,
-        "sharding": evolve(ring, canary=ring.canary / loops),
+        "sharding": ring,  # its canaries share one part of the objects, however many they are
         "canary": 0.0,
         "client_qps": options["client_qps"] / loops,
         "client_burst": max(1, options["client_burst"] // loops),

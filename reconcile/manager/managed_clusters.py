@@ -303,20 +303,29 @@ class ClusterSet:
         cluster.tried = True
         self._changes.notify()
 
+    async def _left_out(self, cluster: ManagedCluster, error: Exception) -> None:
+        """Say that a cluster cannot be read, and wait until it is worth another try."""
+        cluster.error = error
+        self.log.warning(
+            "the cluster is left out until it can be read", cluster=cluster.name, error=str(error)
+        )
+        self._changes.notify()
+        await anyio.sleep(RETRY_SECONDS)
+
     async def _join(self, cluster: ManagedCluster, group: TaskGroup) -> None:
         while not cluster.works:
             try:
                 await cluster.sync()
             except (CacheSyncFailed, DefinitionRefused, ApiError) as error:
-                cluster.error = error
-                self.log.warning(
-                    "the cluster is left out until it can be read", cluster=cluster.name, error=str(error)
-                )
-                self._changes.notify()
-                await anyio.sleep(RETRY_SECONDS)
+                await self._left_out(cluster, error)
         self._changes.notify()
         await self._changes.wait_until(lambda: self._started)
-        await cluster.check_predecessors()
+        while True:
+            try:
+                await cluster.check_predecessors()
+                break
+            except ApiError as error:
+                await self._left_out(cluster, error)
         cluster.keep_frozen(group)
         cluster.start(group)
         self.log.info("cluster joined", cluster=cluster.name)

@@ -4,6 +4,7 @@ A new option is one entry of ManagerOptions, and the code that uses it. Flags ov
 variables override the constructor.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 
@@ -304,6 +305,10 @@ def complete_options(given: ManagerOptions) -> ManagerOptions:
     return cast(ManagerOptions, {**defaults, **read_options(given)})
 
 
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?$")
+"""Variables that Kubernetes sets for each Service, here one whose name begins with `reconcile`."""
+
+
 def from_environment(environ: Mapping[str, str]) -> ManagerOptions:
     """The options that variables set. Raises ConfigurationError for an unknown `RECONCILE_` variable."""
     names = {variable_of(name): name for name in TEXT_OPTIONS}
@@ -311,7 +316,7 @@ def from_environment(environ: Mapping[str, str]) -> ManagerOptions:
     for variable, text in environ.items():
         if variable in names:
             given[names[variable]] = text
-        elif variable.startswith(PREFIX):
+        elif variable.startswith(PREFIX) and not _SERVICE_LINK.search(variable):
             nearest = variable_of(_nearest(variable.removeprefix(PREFIX).lower(), TEXT_OPTIONS))
             raise ConfigurationError(f"there is no option {variable}: the nearest is {nearest}")
     return read_options(given, variable_of)
@@ -340,6 +345,8 @@ def overridden(options: ManagerOptions, changes: ManagerOptions) -> ManagerOptio
         election = evolve(former, name=election.name, namespace=election.namespace)
     if ring is not None and former_ring is not None:
         ring = evolve(former_ring, name=ring.name, namespace=ring.namespace)
+    if ring is not None and "canary" in changes:  # also of 0, which makes no canary
+        ring = evolve(ring, canary=changes["canary"])
     # A choice of namespaces replaces the other way to choose them, and a rate the limiter.
     replaced: ManagerOptions = {}
     if "namespace" in changes or "namespaces" in changes:
@@ -348,7 +355,7 @@ def overridden(options: ManagerOptions, changes: ManagerOptions) -> ManagerOptio
         replaced["limiter"] = None
     merged: ManagerOptions = {**options, **replaced, **changes, "leader_election": election, "sharding": ring}
     # A shadow never leads: a Lease is a write too.
-    alone: ManagerOptions = {"leader_election": None, "sharding": None, "loops": 1}
+    alone: ManagerOptions = {"leader_election": None, "sharding": None, "canary": 0.0, "loops": 1}
     return {**merged, **alone} if merged["dry_run"] else merged
 
 

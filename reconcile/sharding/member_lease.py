@@ -5,6 +5,7 @@ not renewed in time. So a renewal that succeeds proves that the member was not t
 that finds the Lease gone ends the member.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Never
@@ -192,7 +193,7 @@ class MemberLease:
         spec = evolve(
             lease.spec,
             holder_identity=self._sharding.identity,
-            lease_duration_seconds=int(self._terms.duration),
+            lease_duration_seconds=math.ceil(self._terms.duration),
             renew_time=self._now(),
         )
         # Holder and label each time: without them, changed by hand, others would not see that it lives.

@@ -127,8 +127,7 @@ def _wanted(assignment: Assignment, members: Mapping[str, MemberRecord], orders:
     groups = groups_of(members, orders, len(holdings))
     having: dict[str, list[int]] = {name: [] for group in groups for name in sorted(group.members)}
     if not having:  # better with one that is to be drained than with none
-        staying = {name for name, record in members.items() if not record.draining}
-        return {bucket: one.owner for bucket, one in enumerate(holdings) if one.owner in staying}
+        return _among_drained(holdings, [name for name, one in sorted(members.items()) if not one.draining])
     pins = {b: name for b, name in orders.pins.items() if name in having and 0 <= b < len(holdings)}
     free: list[int] = []
     for bucket, holding in enumerate(holdings):
@@ -144,6 +143,16 @@ def _wanted(assignment: Assignment, members: Mapping[str, MemberRecord], orders:
         free += movable[: max(0, len(buckets) - sizes[name])]
     takers = [name for name, buckets in having.items() for _ in range(sizes[name] - len(buckets))]
     return wanted | dict(zip(sorted(free), takers, strict=True))
+
+
+def _among_drained(holdings: Sequence[Holding], staying: Sequence[str]) -> Mapping[int, str]:
+    """Each bucket where it is, and those of members that go or are gone with any of the others in turn."""
+    if not staying:
+        return {}
+    return {
+        bucket: one.owner if one.owner in staying else staying[bucket % len(staying)]
+        for bucket, one in enumerate(holdings)
+    }
 
 
 def _led(holdings: Sequence[Holding], members: Mapping[str, MemberRecord], orders: Orders) -> Orders:

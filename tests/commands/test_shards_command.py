@@ -224,6 +224,9 @@ def test_a_kind_of_a_group_and_one_without_namespaces_are_found(
     [
         (("rnig",), "error: there is no ring default/rnig: the nearest is default/ring\n"),
         (("a/b/c",), "error: 'a/b/c' does not name a ring"),
+        (("shop:stamps",), "error: 'shop:stamps' does not name a ring"),
+        (("shop/a b",), "error: 'shop/a b' does not name a ring"),
+        (("ring", "pin", "9" * 5000, "a"), "error: there is no bucket 9999"),
         (("ring", "of"), "error: 'of' needs one object"),
         (("ring", "of", "ConfigMap"), "error: 'ConfigMap' names no object"),
         (("ring", "of", "Unknown/a/b"), "error: the server serves no Unknown"),

@@ -55,9 +55,10 @@ class Arena:
         self.led: list[tuple[str, float]] = []
         self.electors: list[LeaderElector] = []
 
-    def elector(self, identity: str, plan: FaultPlan = NO_FAULTS) -> LeaderElector:
+    def elector(self, identity: str, plan: FaultPlan = NO_FAULTS, terms: LeaseTerms = TERMS) -> LeaderElector:
         transport = FaultyTransport(InProcessTransport(self.server), plan)
-        made = LeaderElector(Client(transport, clock=self.clock), LeaderElection("lock", "default", identity))
+        election = LeaderElection("lock", "default", identity)
+        made = LeaderElector(Client(transport, clock=self.clock), election, terms)
         self.electors.append(made)
         return made
 
@@ -87,6 +88,21 @@ def played(scenario: Callable[[Arena], Any], seed: int = 0) -> None:
             await scenario(arena)
 
     simulate(run, seed=seed, limit_seconds=10_000)
+
+
+@pytest.mark.rule("L4")
+@in_world(played)
+async def test_a_duration_that_is_no_whole_number_leaves_no_second_leader(arena: Arena) -> None:
+    terms = LeaseTerms(2.9, 2.8, 0.2)
+    cut_off = FaultPlan([Fault(When(nth=12, times=None), Drop())])
+    async with beside(arena.run, arena.elector("one", cut_off, terms)):
+        await anyio.sleep(1)
+        assert (await arena.lease()).lease_duration_seconds == 3
+        async with beside(arena.run, arena.elector("two", terms=terms)):
+            for _ in range(1000):
+                await anyio.sleep(0.01)
+                assert sum(elector.is_leader for elector in arena.electors) <= 1
+    assert [name for name, _ in arena.led] == ["one", "two"]
 
 
 @pytest.mark.rule("L4")

@@ -18,6 +18,7 @@ from reconcile import (
     LeaderElection,
     Manager,
     ObjectMeta,
+    Predecessor,
     Request,
     SyncContext,
     Watch,
@@ -25,7 +26,7 @@ from reconcile import (
 from reconcile.controller.sources import SourceContext
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import ConfigurationError, Invalid
-from reconcile.kinds import ConfigMap
+from reconcile.kinds import ConfigMap, Lease, LeaseSpec
 from reconcile.models import definition_of
 from reconcile.testing import LateTransport, VirtualClock, simulate
 from tests.helpers.managers import Toy, ToySpec, keep_size
@@ -415,3 +416,22 @@ async def test_a_child_that_moved_to_another_cluster_is_pruned_in_the_former_one
         await anyio.sleep(20)
         assert not await sites.east.client.list(ConfigMap, "default")
         assert [one.name for one in await sites.west.client.list(ConfigMap, "default")] == ["child"]
+
+
+@pytest.mark.rule("clusters-down")
+@in_world(played)
+async def test_a_cluster_that_is_down_when_leadership_begins_ends_no_other(sites: Sites) -> None:
+    spec = LeaseSpec(holder_identity="old", lease_duration_seconds=60)
+    await sites.east.client.create(Lease(metadata=ObjectMeta("op", "default"), spec=spec))
+    await sites.east.make(size=2)
+    controller = Controller(Toy, keep_size, predecessor=Predecessor("Rival", deployments=("rival",)))
+    async with sites.running(controller, leader_election=LeaderElection("op"), sync_seconds=20) as manager:
+        await anyio.sleep(10)
+        sites.west.down = True
+        await anyio.sleep(180)
+        assert manager.status().leading
+        assert await sites.east.size() == 2
+        sites.west.down = False
+        await sites.west.make(size=3)
+        await anyio.sleep(120)
+        assert await sites.west.size() == 3

@@ -17,10 +17,12 @@ from reconcile.manager.option_list import (
     TEXT_OPTIONS,
     ConfigurationError,
     OptionSpec,
+    complete_options,
     for_controller,
     from_environment,
     from_flags,
     lease_terms,
+    overridden,
     shown,
     table,
     variable_of,
@@ -301,3 +303,31 @@ def test_a_ring_that_cannot_be_is_refused_before_anything_starts(
 def test_an_identity_that_cannot_be_part_of_a_name_is_refused() -> None:
     with pytest.raises(ValueError, match="identity='A b' becomes part of a name"):
         Sharding("ring", identity="A b")
+
+
+def test_a_shadow_of_a_canary_is_alone() -> None:
+    asked = from_flags({"sharding": "shop/stamps", "canary": "5%", "dry_run": "true"})
+    options = overridden(complete_options({}), asked)
+    assert (options["sharding"], options["canary"]) == (None, 0.0)
+
+
+def test_no_canary_overrides_that_of_the_constructor() -> None:
+    ring = Sharding("stamps", "shop", canary=0.1)
+    options = overridden(complete_options({"sharding": ring}), from_flags({"canary": "0"}))
+    assert options["sharding"] is not None
+    assert options["sharding"].canary == 0.0
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "RECONCILE_SERVICE_HOST",
+        "RECONCILE_SERVICE_PORT",
+        "RECONCILE_WEBHOOKS_SERVICE_PORT_HTTPS",
+        "RECONCILE_PORT",
+        "RECONCILE_WEBHOOKS_PORT_443_TCP",
+        "RECONCILE_PORT_443_TCP_ADDR",
+    ],
+)
+def test_variables_of_a_service_are_no_options(variable: str) -> None:
+    assert from_environment({variable: "10.0.0.1"}) == {}

@@ -9,7 +9,7 @@ import pytest
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from informers.transport import HttpRequest, PassingTransport, Response, Transport
+from informers.transport import HttpRequest, PassingTransport, Response, StreamingResponse, Transport
 from reconcile import Context, Controller, Manager
 from reconcile.client.buckets import BUCKET_LABEL, Buckets
 from reconcile.client.certainty import LeadershipLost
@@ -233,6 +233,61 @@ async def test_a_controller_that_shares_nothing_more_can_be_added(replicas: Repl
     await manager.add(Controller(Toy, count, name="counter", sharded=False))
     await anyio.sleep(1)
     assert ran == ["a"]
+
+
+class SlowSecrets(PassingTransport):
+    """Lists Secrets 20 s after it was asked."""
+
+    @asynccontextmanager
+    async def stream(self, request: HttpRequest) -> AsyncIterator[StreamingResponse]:  # type: ignore[override]
+        if request.path.endswith("/secrets"):
+            await anyio.sleep(20)
+        async with super().stream(request) as stream:
+            yield stream
+
+
+@in_world(rings)
+async def test_buckets_that_come_while_a_controller_is_added_are_its_own_too(replicas: Replicas) -> None:
+    for name in "abcdefghijkl":
+        await replicas.world.make(name)
+    both = Controller(Toy, idle, reads=[Secret], name="both")
+    one = await replicas.start("one", both, transport=SlowSecrets(replicas.world.transport))
+    two = await replicas.start("two", both)
+    await anyio.sleep(60)
+    ran: set[str] = set()
+
+    async def note(ctx: Context[Toy]) -> None:
+        ran.add(ctx.object.name)
+
+    await one.remove("both")
+    async with anyio.create_task_group() as group:
+        group.start_soon(one.add, Controller(Toy, note, reads=[Secret], name="late"))
+        await anyio.sleep(1)
+        two.stop()
+    await anyio.sleep(60)
+    assert ran == {*"abcdefghijkl"}
+
+
+@in_world(rings)
+async def test_a_controller_may_be_removed_while_its_buckets_change_hands(replicas: Replicas) -> None:
+    async def slow(ctx: Context[Toy]) -> None:
+        await anyio.sleep(8)
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(f"of-{ctx.object.name}")))
+
+    def controllers() -> list[Controller[Any]]:
+        slowly = Controller(Toy, slow, owns=[ConfigMap], name="slow", every=1, workers=20)
+        return [slowly, Controller(Toy, idle, name="other")]
+
+    for name in "abcdefgh":
+        await replicas.world.make(name)
+    one = await replicas.start("one", *controllers())
+    replicas.group.start_soon(lambda: replicas.start("two", *controllers()))
+    while not one.state()["sharding"]["closing"]:
+        await anyio.sleep(0.001)
+    await one.remove("slow")
+    await anyio.sleep(60)
+    assert "one" not in replicas.ended
+    assert not one.state()["sharding"]["closing"]
 
 
 @pytest.mark.parametrize(

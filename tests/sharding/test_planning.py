@@ -233,7 +233,8 @@ def test_where_all_are_drained_each_keeps_what_it_has_and_takes_back_what_was_no
     a = MemberRecord(released={0: before.holdings[0].epoch})
     after = plan(before, {"a": a, "b": MemberRecord()}, orders)
     assert after.holdings[0] == Holding("a", before.holdings[0].epoch + 1, clean=True)
-    assert owners(plan(before, ring("a"), orders)) == ["a", "a", "", ""]
+    assert owners(plan(before, ring("a"), orders)) == ["a"] * 4, "there is no other"
+    assert owners(settled(Assignment.empty(4, 1), ring("ab"), orders)) == ["a", "b"] * 2
 
 
 @pytest.mark.rule("shard-orders")
