@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 from attrs import define, evolve
 
 from informers.api_errors import ApiError, Forbidden, NotFound, StatusError, Unauthorized
+from informers.apimachinery.name_rules import check_namespace
 from informers.broadcast import Broadcast
 from informers.cancellation import Interrupted, no_silent_end
 from informers.clock import Clock, SystemClock
@@ -143,8 +144,9 @@ class Cache:
     def add_namespace(self, namespace: str) -> None:
         """Follow a further namespace of every resource that the cache restricts.
 
-        Raises ValueError if the cache follows all namespaces.
+        Raises ValueError if the cache follows all namespaces, and for a name that no namespace can have.
         """
+        check_namespace(namespace)
         if not self._namespaces:
             raise ValueError("this cache follows all namespaces already")
         if namespace in self._namespaces:

@@ -182,9 +182,9 @@ class Handlers:
 
     def publish(self, delta: Delta) -> None:
         for registration in tuple(self._inline):
-            if registration.removed:
-                self._inline.remove(registration)
-            elif registration.backlog:  # behind what waits already, or it would arrive out of order
+            if registration.removed:  # perhaps by a handler before it, for this very change
+                continue
+            if registration.backlog:  # behind what waits already, or it would arrive out of order
                 registration.backlog.append(delta)
             else:
                 registration.tell(delta)

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from attrs import define
 
 from informers.api_errors import NotFound
+from informers.apimachinery.name_rules import check_namespace
 from informers.applied import Appliers
 from informers.background_compression import BackgroundCompression
 from informers.broadcast import Broadcast
@@ -51,6 +52,7 @@ class _Part:
     reflector: Reflector
     sink: Sink
     scope: anyio.CancelScope | None = None
+    removed: bool = False
 
 
 _Reading = tuple[_Part, OwedPart]
@@ -271,13 +273,19 @@ class Informer:
             self._changes.notify()
 
     async def _run_part(self, part: _Part) -> None:
+        if part.removed:  # before its task has begun
+            return
         with anyio.CancelScope() as part.scope:
             await part.reflector.run()
 
     def add_namespace(self, namespace: str) -> None:
-        """Follow a further namespace, at once if running. Raises ValueError if all are followed."""
+        """Follow a further namespace, at once if running.
+
+        Raises ValueError if all are followed, and for a name that no namespace can have.
+        """
         if namespace in self._parts:
             return
+        check_namespace(namespace)
         self.store.add_part(namespace)
         part = self._parts[namespace] = self._part(namespace)
         if self._tasks is not None:
@@ -290,6 +298,7 @@ class Informer:
         if part is None or not namespace:
             return
         del self._parts[namespace]
+        part.removed = True
         if part.scope is not None:
             part.scope.cancel()
         self._handlers.publish_all(self.store.remove_part(namespace))

@@ -1,6 +1,7 @@
 """Large loads that neither block the event loop nor trigger the garbage collector."""
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -43,6 +44,8 @@ class _Collector:
 
     loads = 0
     was_enabled = False
+    lock = threading.Lock()
+    """Event loops may run in several threads."""
 
 
 @contextmanager
@@ -51,13 +54,15 @@ def collector_paused() -> Iterator[None]:
 
     A load creates no cyclic garbage of its own.
     """
-    if _Collector.loads == 0:
-        _Collector.was_enabled = gc.isenabled()
-        gc.disable()
-    _Collector.loads += 1
+    with _Collector.lock:
+        if _Collector.loads == 0:
+            _Collector.was_enabled = gc.isenabled()
+            gc.disable()
+        _Collector.loads += 1
     try:
         yield
     finally:
-        _Collector.loads -= 1
-        if _Collector.loads == 0 and _Collector.was_enabled:
-            gc.enable()
+        with _Collector.lock:
+            _Collector.loads -= 1
+            if _Collector.loads == 0 and _Collector.was_enabled:
+                gc.enable()

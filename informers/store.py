@@ -378,10 +378,13 @@ class Store:
 
     def stage(self, snapshots: Iterable[Snapshot], part: str = ALL) -> None:
         """Keep objects of an incomplete list aside, sharing those that the store holds in the same state."""
+        table = self._tables.get(part)
+        if table is None:  # its namespace was removed while these were on their way
+            return
         staged = self._staged.get(part)
         if staged is None:
             staged = self._staged[part] = _Table.empty(self._functions)
-        known = self._tables[part].objects
+        known = table.objects
         for snapshot in snapshots:
             old = known.get(snapshot.namespace, snapshot.name)
             staged.set(old if old is not None and old.same_as(snapshot) else snapshot)
@@ -391,7 +394,10 @@ class Store:
     def stage_left(self, snapshots: Iterable[Snapshot], part: str = ALL) -> None:
         """Note objects of an incomplete list that are not followed, or not any more."""
         self.stage((), part)
-        staged, known = self._staged[part], self._tables[part].objects
+        staged, table = self._staged.get(part), self._tables.get(part)
+        if staged is None or table is None:
+            return
+        known = table.objects
         for snapshot in snapshots:
             staged.unset(snapshot.namespace, snapshot.name)
             if known.get(snapshot.namespace, snapshot.name) is not None:
@@ -413,7 +419,9 @@ class Store:
 
         Returns deletions first, then additions and updates in the order of the list.
         """
-        before = self._tables[part]
+        before = self._tables.get(part)
+        if before is None:
+            return []
         after = self._staged.pop(part, None) or _Table.empty(self._functions)
         after.version, after.newest, after.filled = version, version, True
         notes = before.notes.items()
@@ -444,9 +452,10 @@ class Store:
     def clear(self, part: str = ALL) -> Sequence[Delta]:
         """Remove all objects of a part, at the version that it has reached."""
         self.drop_stage(part)
-        if not self._tables[part].filled:
+        table = self._tables.get(part)
+        if table is None or not table.filled:
             return []
-        return self.commit(self._tables[part].version, part)
+        return self.commit(table.version, part)
 
     def add_part(self, namespace: str) -> None:
         """Follow a further namespace. Raises ValueError if all are followed."""

@@ -33,14 +33,21 @@ def field_selector_text(terms: Mapping[str, str]) -> str:
     return ",".join(f"{path}={_escaped(value)}" for path, value in terms.items())
 
 
+_FALSE_IF_ABSENT = frozenset({"spec.unschedulable", "spec.hostNetwork"})
+"""Of Nodes and Pods, whose API servers compare them as Go's bool (`ToSelectableFields`)."""
+
+
 def text_at(obj: Mapping[str, Any], path: str) -> str:
     """The scalar at a dotted path as field selectors compare it; empty if there is none."""
     value: Any = obj
-    for step in path.strip(".").split("."):
+    path = path.strip(".")
+    for step in path.split("."):
         value = value.get(step) if type(value) is dict or isinstance(value, Mapping) else None
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "" if value is None else str(value)
+    if value is None:
+        return "false" if path in _FALSE_IF_ABSENT and obj.get("apiVersion") == "v1" else ""
+    return str(value)
 
 
 def _term(term: str, text: str) -> FieldTerm:

@@ -54,6 +54,13 @@ def subdomain_faults(name: str) -> list[str]:
     return faults if _SUBDOMAIN.fullmatch(name) else [*faults, _SUBDOMAIN_RULE]
 
 
+def check_namespace(name: str) -> None:
+    """Raises ValueError for a name that no namespace can have."""
+    if label_faults(name):
+        expected = "expected at most 63 of a-z, 0-9 and dashes"
+        raise ValueError(f"{name!r} is not the name of a namespace: {expected}")
+
+
 def label_faults(name: str) -> list[str]:
     """The rule for the names of namespaces."""
     faults = [] if len(name) <= 63 else ["must be no more than 63 bytes"]

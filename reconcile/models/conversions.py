@@ -83,7 +83,7 @@ def converted(obj: Object, target: type[Target]) -> Target:
     for step, function in way(type(obj), target):
         try:
             result = function(here)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             where = f"{kind_of(here).resource.version} to {kind_of(step).resource.version}"
             raise ConversionError(f"the conversion from {where} raised {type(error).__name__}") from error
         if type(result) is not step:

@@ -167,8 +167,11 @@ def _shape(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {k: schema.get(k) for k in ("properties", "required", "description")}
 
 
+_OF_LITERALS: Final[Mapping[str, type]] = {"string": str, "integer": int, "boolean": bool}
+
+
 def _scalar(kind: str | None, rest: dict[str, Any]) -> str:
-    if "enum" in rest:
+    if all(type(value) is _OF_LITERALS.get(kind or "") for value in rest.get("enum", (None,))):
         return f"Literal[{', '.join(map(literal, rest.pop('enum')))}]"
     form = rest.pop("format", "")
     if kind == "string" and form in ("date-time", "duration"):

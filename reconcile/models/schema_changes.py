@@ -125,7 +125,8 @@ class _Place:
     keys: Collection[str] = ()
 
     def under(self, new: Schema) -> "_Place":
-        whole = any(word in new for word in (*_COMPOSITIONS, "x-kubernetes-validations", "maxProperties"))
+        counted = ("minProperties", "maxProperties")
+        whole = any(word in new for word in (*_COMPOSITIONS, "x-kubernetes-validations", *counted))
         nested = "enum" in new and _kind(new) not in ("string", "integer", "number", "boolean")
         return evolve(self, judged=self.judged or whole or nested)
 

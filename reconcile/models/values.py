@@ -23,18 +23,21 @@ def parse_time(text: str) -> datetime.datetime:
 
 def format_time(time: datetime.datetime) -> str:
     """A time as the API writes a Time: UTC, whole seconds. Raises ValueError for a naive time."""
-    return _in_utc(time).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _in_utc(time).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def format_micro_time(time: datetime.datetime) -> str:
     """A time as the API writes a MicroTime: UTC, microseconds. Raises ValueError for a naive time."""
-    return _in_utc(time).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _in_utc(time).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _in_utc(time: datetime.datetime) -> datetime.datetime:
     if time.tzinfo is None:
         raise ValueError("a time without a time zone means nothing to an API server")
-    return time.astimezone(datetime.UTC)
+    try:
+        return time.astimezone(datetime.UTC)
+    except OverflowError:
+        raise ValueError("a time in UTC has a year from 1 to 9999") from None
 
 
 @frozen(order=True)

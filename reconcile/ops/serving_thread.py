@@ -80,6 +80,8 @@ class ServingThread:
                 runner.run(self._serve())
         except Exception as error:
             failure = error
+        except BaseException as error:  # it ends the thread, and must not leave `stop` waiting
+            failure = ServeError(f"{type(error).__name__} in the server on {self.address}")
         with contextlib.suppress(RuntimeError):  # the manager's loop is closed: nothing waits for us
             self._loop.call_soon_threadsafe(self._end, failure)
 

@@ -34,7 +34,7 @@ def admit_defaults(admission: Admission[Any], body: bytes) -> bytes:
         return allowed(write.uid)
     try:
         result = admission.defaults(obj, write.for_author())
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FunctionError(f"{admission}: defaults= raised {type(error).__name__}") from error
     if result is obj:
         return allowed(write.uid)
@@ -84,7 +84,7 @@ def _verdict(
     assert admission.refuses is not None
     try:
         verdicts: list[object] = list(admission.refuses(obj, old, write.for_author()))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FunctionError(f"{admission}: refuses= raised {type(error).__name__}") from error
     for verdict in verdicts:
         if not isinstance(verdict, Refusal | Warn):

@@ -27,7 +27,7 @@ class _User(msgspec.Struct):
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] | None = ()
-    extra: dict[str, tuple[str, ...]] | None = None
+    extra: dict[str, tuple[str, ...] | None] | None = None
 
 
 class ReviewedWrite(msgspec.Struct, rename="camel"):
@@ -49,7 +49,12 @@ class ReviewedWrite(msgspec.Struct, rename="camel"):
         user = self.user_info
         return AdmissionRequest(
             self.operation,
-            UserInfo(user.username, user.uid, user.groups or (), user.extra or {}),
+            UserInfo(
+                user.username,
+                user.uid,
+                user.groups or (),
+                {name: values or () for name, values in (user.extra or {}).items()},
+            ),
             self.namespace,
             self.name,
             self.sub_resource,

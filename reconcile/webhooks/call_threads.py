@@ -43,11 +43,14 @@ class CallThreads:
 
         def run() -> None:
             result: Any = None
-            failure: BaseException | None = None
+            failure: Exception | None = None
             try:
                 result = function()
-            except BaseException as error:
+            except Exception as error:
                 failure = error
+            except BaseException as error:  # SystemExit and the like would end the event loop
+                failure = RuntimeError(f"the function raised {type(error).__name__}")
+                failure.__cause__ = error
             with suppress(RuntimeError):  # the loop is closed: nothing waits for the outcome
                 loop.call_soon_threadsafe(self._end, outcome, result, failure)
 
@@ -55,7 +58,7 @@ class CallThreads:
         self._work.put(run)
         return await outcome
 
-    def _end(self, outcome: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
+    def _end(self, outcome: "asyncio.Future[Any]", result: Any, failure: Exception | None) -> None:
         self._busy -= 1
         if outcome.done():
             return

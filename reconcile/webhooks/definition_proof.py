@@ -5,11 +5,11 @@ judged one at a time, so that memory is that of a page. Lists of metadata would 
 object need not name all its fields.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from informers import Expired
 from informers.apimachinery.envelopes import decode_list_page
@@ -46,6 +46,8 @@ class DefinitionProof:
     unfit: int = 0
     misfits: Sequence[Misfit] = ()
     unproven: Sequence[str] = ()
+    refused: str = ""
+    """Why an API server would not take the new schema, as far as that was found."""
 
     @property
     def impossible(self) -> Sequence[DefinitionChange]:
@@ -54,11 +56,16 @@ class DefinitionProof:
     @property
     def is_safe(self) -> bool:
         """Whether the definition may be changed: nothing that is stored is lost or becomes invalid."""
-        return not (self.impossible or self.unfit or self.unproven)
+        return not (self.impossible or self.unfit or self.unproven or self.refused)
 
     @property
     def problem(self) -> str:
         """Why it may not, with the next step; empty if it may."""
+        if self.refused:
+            return (
+                f"{self.definition} cannot be changed as the classes say: an API server refuses their "
+                f"schema: {self.refused}: see reconcile check"
+            )
         if self.impossible:
             said = "; ".join(map(str, self.impossible[:TOLD]))
             return f"{self.definition} cannot be changed as the classes say: {said}: undo this in the classes"
@@ -95,15 +102,35 @@ async def prove(sender: Sender, old: Definition, new: Definition) -> DefinitionP
     proof = DefinitionProof(name, changes)
     if proof.impossible or not _is_established(old):
         return proof
+    if not (plans := readings(old, new, changes)):
+        return proof
+    # The validation of the embedded server costs an import that a manager rarely needs.
+    from reconcile.embedded.schema import SchemaError
+
+    try:
+        return await _judged(sender, old, new, proof, plans)
+    except SchemaError as error:
+        return evolve(proof, refused=str(error))
+
+
+async def _judged(
+    sender: Sender,
+    old: Definition,
+    new: Definition,
+    proof: DefinitionProof,
+    plans: Iterable[ReadingPlan],
+) -> DefinitionProof:
+    """What the stored objects say. Raises ApiError, and SchemaError for a schema that no server takes."""
     tally, unproven = _Tally(), list[str]()
-    for plan in readings(old, new, changes):
+    for plan in plans:
         judge = ObjectFit(schema_of(old, plan.read_as), schema_of(new, plan.version), plan.changes)
         found = await _read(sender, old, plan, judge)
         unproven += judge.unproven if found.read else ()
         tally.read = max(tally.read, found.read)
         tally.unfit = max(tally.unfit, found.unfit)
         tally.misfits += [one for one in found.misfits if one not in tally.misfits]
-    return DefinitionProof(name, changes, tally.read, tally.unfit, tally.misfits[:NAMED], unproven)
+    misfits = tally.misfits[:NAMED]
+    return evolve(proof, read=tally.read, unfit=tally.unfit, misfits=misfits, unproven=unproven)
 
 
 def _is_established(definition: Definition) -> bool:

@@ -43,6 +43,14 @@ class VersionedKind:
 
     def convert(self, raw: Mapping[str, Any], api_version: str) -> dict[str, Any]:
         """The object in `api_version`; `raw` is not changed. Raises ConversionError."""
+        try:
+            return self._convert(raw, api_version)
+        except ConversionError:
+            raise
+        except (ValueError, TypeError) as error:  # of a value that cannot be written: a time without a zone
+            raise ConversionError(f"a version of it cannot be written: {type(error).__name__}") from error
+
+    def _convert(self, raw: Mapping[str, Any], api_version: str) -> dict[str, Any]:
         source, target = self._model(raw.get("apiVersion")), self._model(api_version)
         if source is target:
             return dict(raw)

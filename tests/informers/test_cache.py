@@ -20,10 +20,11 @@ from informers import (
 )
 from informers.cache import explain
 from informers.discovery import ABSENT_SECONDS, Discovery, UnknownKind
+from informers.store import Store
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Namespace, Secret
-from reconcile.models import ObjectMeta, definition_of
+from reconcile.models import ObjectMeta, definition_of, kind_of
 from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
 from tests.helpers.scenarios import Scenario, in_world, simulated
 from tests.helpers.tasks import beside
@@ -309,3 +310,38 @@ def test_every_obstacle_is_explained_in_a_sentence(error: Exception | None, says
     for part in informer._parts.values():
         part.reflector.status.error = error
     assert explain(informer) == says
+
+
+@simulated
+async def test_a_namespace_may_be_removed_before_its_task_has_begun() -> None:
+    server = ApiServer(clock=VirtualClock())
+    cache = Cache(InProcessTransport(server), clock=VirtualClock(), namespaces=["default"])
+    informer = cache.declare(kind_of(ConfigMap).resource)
+    async with anyio.create_task_group() as group:
+        cache.start(group)
+        await cache.wait_synced()
+        cache.add_namespace("kube-system")
+        await cache.remove_namespace("kube-system")
+        await anyio.sleep(5)
+        assert informer.status().state == "watching"
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "A", "x" * 64])
+def test_what_is_no_namespace_is_refused_before_anything_changes(name: str) -> None:
+    transport = InProcessTransport(ApiServer(clock=VirtualClock()))
+    cache = Cache(transport, clock=VirtualClock(), namespaces=["default"])
+    informer = cache.declare(kind_of(ConfigMap).resource)
+    with pytest.raises(ValueError, match="is not the name of a namespace"):
+        cache.add_namespace(name)
+    with pytest.raises(ValueError, match="is not the name of a namespace"):
+        informer.add_namespace(name)
+    assert [*cache.namespaces] == ["default"]
+
+
+def test_what_comes_for_a_namespace_that_was_removed_is_dropped() -> None:
+    store = Store(parts=["default"])
+    store.stage([], "gone")
+    store.stage_left([], "gone")
+    assert store.commit(3, "gone") == []
+    assert store.clear("gone") == []

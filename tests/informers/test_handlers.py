@@ -198,3 +198,23 @@ async def test_a_change_in_progress_when_the_informer_stopped_is_delivered_again
             await informer.run()
     assert handled == ["a"]
     assert informer.status().state == "stopped"
+
+
+@in_world(informed)
+async def test_a_handler_that_removes_another_one_hides_no_change_from_the_rest(world: World) -> None:
+    heard: list[str] = []
+
+    async def note(delta: Delta) -> None:
+        heard.append(delta.last.key.name)
+
+    def remove_second(delta: Delta) -> None:
+        second.remove()
+        world.informer.status()
+
+    world.informer.add_handler(remove_second)
+    second = world.informer.add_handler(lambda delta: None)
+    world.informer.add_handler(lambda delta: heard.append(f"at once: {delta.last.key.name}"))
+    world.informer.add_async_handler(note)
+    await make(world.client, "a")
+    assert heard == ["at once: a", "a"]
+    assert world.informer.status().error == ""

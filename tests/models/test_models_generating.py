@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from reconcile import Object, ObjectMeta, kind_of
 from reconcile.commands.crds_command import definitions_of_module, models_in
 from reconcile.commands.main import main, reconcile
-from reconcile.models import decode, encode
+from reconcile.models import decode, definition_of, encode
 from reconcile.models.generating import source_of
 from reconcile.models.naming import class_name, plural_of, python_name, singular
 from reconcile.models.versions import by_kind
@@ -362,3 +362,37 @@ def test_a_file_that_is_not_a_definition_is_reported_in_one_line(
     said = capsys.readouterr().err
     assert message in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "string", "nullable": True, "enum": ["a", None]},
+        {"type": "number", "enum": [0.5, 1]},
+        {"type": "number", "enum": [1, 2]},
+        {"type": "integer", "enum": [1, 2]},
+        {"type": "boolean", "enum": [True]},
+    ],
+)
+def test_an_enum_of_whatever_values_gives_a_module_with_the_same_definition(
+    field: dict[str, Any], tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": field}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Lamp", "plural": "lamps"},
+        "versions": [version],
+    }
+    name = f"lamps_of_an_enum_{tmp_path.name.replace('-', '_')}"
+    file = tmp_path / f"{name}.py"
+    file.write_text(source_of({"metadata": {"name": "lamps.example.com"}, "spec": spec}))
+    found = importlib.util.spec_from_file_location(name, file)
+    assert found is not None
+    assert found.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    (made,) = definition_of(module.Lamp)["spec"]["versions"]
+    again = made["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["a"]
+    assert {name: again.get(name) for name in field} == field

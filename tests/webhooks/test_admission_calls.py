@@ -240,3 +240,21 @@ def test_an_admission_of_a_built_in_kind_needs_an_operator_and_lets_writes_pass_
 def test_the_metadata_of_an_object_survives_defaults() -> None:
     sent = box({}, labels={"a": "b"}, annotations={"c": "d"}, finalizers=["e/f"])
     assert patched(admit_defaults(BOXES, review("UPDATE", sent, sent)), sent)["metadata"] == sent["metadata"]
+
+
+@pytest.mark.parametrize("extra", [None, {}, {"scopes": None}, {"scopes": ["a"]}])
+def test_a_nil_of_go_in_a_users_facts_is_empty(extra: Any) -> None:
+    told = msgspec.json.decode(review("CREATE", box({})))
+    told["request"]["userInfo"] = {"username": "jo", "groups": None, "extra": extra}
+    user = read_review(msgspec.json.encode(told)).for_author().user
+    assert user.extra == {name: tuple(values or ()) for name, values in (extra or {}).items()}
+
+
+def test_a_function_that_exits_has_failed() -> None:
+    def leave(*_: Any) -> Any:
+        raise SystemExit(3)
+
+    admission = Admission(Box, defaults=leave, refuses=leave)
+    for admit, name in ((admit_defaults, "defaults"), (admit_refuses, "refuses")):
+        with pytest.raises(FunctionError, match=f"{name}= raised SystemExit"):
+            admit(admission, review("CREATE", box({})))

@@ -1,5 +1,6 @@
 """Calls of the functions of authors in threads."""
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -66,3 +67,18 @@ async def test_a_call_that_is_cancelled_counts_until_its_function_returns(thread
                 return
             except Busy:
                 await anyio.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()]
+)
+async def test_what_would_end_an_event_loop_is_an_ordinary_error(error: BaseException) -> None:
+    threads = CallThreads(1)
+
+    def leave() -> None:
+        raise error
+
+    with pytest.raises(RuntimeError, match=f"the function raised {type(error).__name__}"):
+        await threads.call(leave)
+    assert await threads.call(lambda: 7) == 7
+    threads.end()

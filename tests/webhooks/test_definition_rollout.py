@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from attrs import frozen
 
+from reconcile import Object, resource
+from reconcile.models import Schema
 from reconcile.testing.virtual_time import simulate
 from reconcile.webhooks.definition_rollout import DefinitionRefused
 from reconcile.webhooks.wanted_definitions import WantedDefinition, wanted_definition
@@ -216,3 +219,23 @@ def test_a_definition_whose_names_another_one_has_is_reported() -> None:
         assert "already in use" in shops.reports.heard[-1].note
 
     simulate(story)
+
+
+@frozen
+class PatternSpec:
+    size: int = 1
+    ports: tuple[int, ...] = ()
+    motto: Annotated[str | None, Schema(pattern=r"^(?!x)[a-z]+$")] = None
+
+
+@resource(f"{GROUP}/v1beta1", kind="Shop")
+class ShopOfAPattern(Object):
+    """Its pattern is one of Python, and none of an API server."""
+
+    spec: PatternSpec = PatternSpec()
+
+
+async def test_a_pattern_that_no_server_takes_is_refused_and_ends_nothing() -> None:
+    shops = await first_release(1)
+    with pytest.raises(DefinitionRefused, match=r"an API server refuses their schema: .*see reconcile check"):
+        await shops.rollout(wanted_definition([ShopOfAPattern])).finish()

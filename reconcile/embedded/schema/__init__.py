@@ -13,6 +13,7 @@ from reconcile.embedded.schema.object_meta import OBJECT_META
 from reconcile.embedded.schema.object_validation import duplicates, validate
 from reconcile.embedded.schema.optional_rules import cel_for, has_rules, rule_causes
 from reconcile.embedded.schema.patterns import compile_pattern
+from reconcile.embedded.schema.schema_error import SchemaError
 from reconcile.embedded.schema.schema_nodes import ABSENT, SchemaNode, compile_node
 from reconcile.embedded.schema.steps import TOO_MANY_FAULTS, TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 from reconcile.embedded.schema.structural import check_structural
@@ -20,7 +21,15 @@ from reconcile.embedded.schema.structural import check_structural
 if TYPE_CHECKING:
     from reconcile.embedded.schema.cel import RuleNode
 
-__all__ = ["EMPTY", "ResourceSchema", "SchemaNode", "Steps", "check_structural", "compile_schema"]
+__all__ = [
+    "EMPTY",
+    "ResourceSchema",
+    "SchemaError",
+    "SchemaNode",
+    "Steps",
+    "check_structural",
+    "compile_schema",
+]
 
 Steps = tuple[str, ...]
 """The path to a field; an empty step goes into the items of a list."""

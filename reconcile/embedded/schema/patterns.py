@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
+from reconcile.embedded.schema.schema_error import SchemaError
+
 MAX_MEMORY: Final = 1024 * 1024
 """Bytes that RE2 may use for one pattern; a pattern that needs more is refused."""
 
@@ -18,7 +20,7 @@ _CACHED: Final = 256
 """Characters up to which a text's result is cached: for these, calling RE2 costs more than the search."""
 
 
-class PatternError(ValueError):
+class PatternError(SchemaError, ValueError):
     """RE2 refuses the pattern; the text says why."""
 
 

@@ -21,6 +21,7 @@ from reconcile.embedded.schema.cel.rule_costs import Checked, RulePlace, TotalCo
 from reconcile.embedded.schema.cel.static_cost import static_cost
 from reconcile.embedded.schema.cel.syntax import Expr, tree
 from reconcile.embedded.schema.checks import invalid
+from reconcile.embedded.schema.schema_error import SchemaError
 
 MAX_RULES: Final = 1000
 """How many rules a schema may have; each takes about a millisecond to compile."""
@@ -34,7 +35,7 @@ _ADDS_LISTS: Final = (
 )
 
 
-class RuleError(Exception):
+class RuleError(SchemaError):
     """A rule that does not compile; the text says where and why."""
 
 
