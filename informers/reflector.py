@@ -391,7 +391,6 @@ class Reflector:
                     await raise_refusal(stream, request)
                     self._note_answer()
                     if isinstance(self._state, Watching) and self.status.error is not None:
-                        # A quiet kind sends nothing for a minute, or without bookmarks for days.
                         self.status.error, self.status.heard = None, anyio.current_time()
                         self._sink.announce()
                     await self._read_events(stream, watch, request)

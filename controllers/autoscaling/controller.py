@@ -146,6 +146,7 @@ def make_controller(
         PodAutoscaler,
         _Keeper(autoscaler, policy).keep,
         owns=(hpa.HorizontalPodAutoscaler,),
+        reads=(PodAutoscaler,),  # those of one target are compared, whichever replica has them
         watches=autoscaler.watches,
         writes=autoscaler.writes,
         on_deleted=autoscaler.forget,

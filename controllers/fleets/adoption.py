@@ -1,6 +1,7 @@
 """Ownership by selector: matching orphans are adopted, own objects that no longer match are released."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from attrs import define, field
@@ -59,7 +60,10 @@ class Claimants:
         """`keep`, which also remembers the selector of each run's object."""
 
         async def remembered(ctx: Context[Any]) -> Result | None:
-            self._selectors[ctx.request] = ctx.object.spec.selector
+            self._selectors.pop(ctx.request, None)
+            with suppress(ValueError):  # the run says what is wrong with it
+                ctx.object.spec.selector.requirements()
+                self._selectors[ctx.request] = ctx.object.spec.selector
             return await keep(ctx)
 
         return remembered

@@ -1,7 +1,6 @@
 """The contents of the Secrets in a phase's namespace. Messages name keys and fields, never values."""
 
 import base64
-import binascii
 
 import msgspec
 
@@ -128,7 +127,7 @@ def _docker_config(source: Secret) -> _DockerConfig:
         raise Unusable("KeyMissing", f"{_where(source)} has no key {DOCKER_CONFIG_KEY}")
     try:
         return msgspec.json.decode(base64.b64decode(encoded), type=_DockerConfig)
-    except (binascii.Error, msgspec.DecodeError):
+    except (ValueError, RecursionError, msgspec.DecodeError):  # also of text that is not UTF-8
         message = f"{DOCKER_CONFIG_KEY} of {_where(source)} is not a docker config"
         # The decoder's own message may quote the value.
         raise Unusable("NotADockerConfig", message) from None

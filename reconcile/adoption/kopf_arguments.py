@@ -91,7 +91,9 @@ RESOURCE: Final = ("group", "version", "kind", "plural", "singular", "shortcut",
 """Arguments of decorators that choose a resource: here, a controller has one kind, a class."""
 
 KEYWORDS: Final = (
-    Counterpart("body", "`ctx.object`", "Typed and frozen. Fields that the model leaves out are in `extra`"),
+    Counterpart(
+        "body", "`ctx.object`", "Typed and frozen. Fields that the model leaves out are kept, and not visible"
+    ),
     Counterpart("spec", "`ctx.object.spec`"),
     Counterpart("status", "`ctx.object.status`", "Write with `ctx.status(...)` and `ctx.condition(...)`"),
     Counterpart("meta", "`ctx.object.metadata`"),

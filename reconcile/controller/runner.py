@@ -315,30 +315,20 @@ class Runner(Generic[T]):
 
     # --- buckets ----------------------------------------------------------------------------------
 
-    def gain(self, buckets: Collection[int], *, clean: bool = True) -> None:
-        """Work on the objects in these buckets too; to be called once they are held.
+    def gain(self, buckets: Collection[int] | None = None, *, clean: bool = True) -> None:
+        """Work on the objects in these buckets too, once they are held; None: in all that are.
 
         Unless `clean`, the former holder has not said up to which version it has written: then deletions and
         creates with generated names wait again until the cache of their kind is certainly up to date.
         """
-        assert self._held is not None
+        if self._held is None:
+            return
         if not clean:
             self._executor.distrust_cache()
-        label = self._held.buckets.label
-        causes = {bucket: Cause("added", note=f"gained bucket {label(bucket)}") for bucket in buckets}
-        for bucket, request in self._connected.requests_in(buckets):
-            self._add(request, INITIAL_PRIORITY, causes[bucket])
+        for bucket, request in self._connected.requests_in(self._held.held if buckets is None else buckets):
+            cause = Cause("added", note=f"gained bucket {self._held.buckets.label(bucket)}")
+            self._add(request, INITIAL_PRIORITY, cause)
         self._connected.backgrounds.refresh()
-
-    def gain_held(self) -> None:
-        """Work on the objects of all held buckets: some may have come before others knew this runner."""
-        if self._held is not None:
-            self.gain([*self._held.held])
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether it has informers: not before it is connected, nor once it is removed."""
-        return self._connection is not None
 
     async def release(self, buckets: Collection[int]) -> None:
         """End all work in these buckets, and forget it; to be called once they are closed.
@@ -347,18 +337,17 @@ class Runner(Generic[T]):
         cache shows all that was written. Events are written later, as ever. Raises CacheBehind and errors of
         reads where the cache may not show a write; nothing is forgotten then, and the call can be repeated.
         """
-        runs, backgrounds = self._executor.runs, self._connected.backgrounds
-        assert runs is not None
+        connection, runs = self._connection, self._executor.runs
+        if connection is None or runs is None:  # it was removed, and remembers nothing
+            return
         try:
             # First, as each of them needs a moment to end.
-            backgrounds.refresh()
+            connection.backgrounds.refresh()
             await runs.ended(buckets)
-            if not self.is_connected:  # it was removed meanwhile, and remembers nothing
-                return
             # By sets, as the next holder waits for this: to ask for the buckets of each key took most of it.
-            known = self._connected.known_in(buckets)
+            known = connection.known_in(buckets) if self._connection else frozenset[Request]()
             await self._executor.settle(known)
-            await backgrounds.all_ended(known.__contains__)
+            await connection.backgrounds.all_ended(known.__contains__)
         except anyio.get_cancelled_exc_class():
             self.cancel_runs(buckets)
             self.forget(buckets)
@@ -377,10 +366,8 @@ class Runner(Generic[T]):
     def forget(self, buckets: Collection[int]) -> None:
         """Forget the keys in these buckets, and in none that is held or still to be released."""
         held, runs, guard = self._held, self._executor.runs, self.guard
-        if not self.is_connected:
+        if self._connection is None or held is None or runs is None:
             return
-        assert held is not None
-        assert runs is not None
         if self._executor.observer is not None:
             self._executor.observer.forgotten(buckets)
         staying = self._connected.known_in([bucket for bucket in held.held if bucket not in buckets])

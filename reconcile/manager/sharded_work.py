@@ -137,7 +137,7 @@ class ShardedWork:
                 tasks.start_soon(self._release, runner, self._of(runner, buckets))
 
     async def _release(self, runner: Runner[Any], buckets: Collection[int]) -> None:
-        while buckets and runner.is_connected:  # one that is removed meanwhile has nothing left
+        while buckets:
             try:
                 await runner.release(buckets)
             except (CacheBehind, ApiError) as error:

@@ -59,7 +59,7 @@ class Priorities:
         """From YAML, as in the ConfigMap `cluster-autoscaler-priority-expander`. Raises BadPriorities."""
         try:
             said = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # also of the 30th of February
             where = getattr(error, "problem_mark", None)
             raise BadPriorities(f"not valid YAML{f', line {where.line + 1}' if where else ''}") from error
         if not isinstance(said, dict) or not said:
@@ -126,5 +126,5 @@ def _level(number: Any, patterns: Any) -> tuple[int, tuple[re.Pattern[str], ...]
         raise BadPriorities(f"priority {number}: expected a list of expressions")
     try:
         return number, tuple(re.compile(one) for one in patterns)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise BadPriorities(f"priority {number} has an invalid expression: {error}") from error

@@ -263,7 +263,8 @@ class Copier(Generic[T]):
         """The namespaces that other objects of the kind ask for, or may have if one's spec is unusable."""
         wanting: dict[str, set[str]] = {}
         unsure: set[str] = set()
-        for other in await ctx.client.list(self.kind):
+        # Live: the cache of a replica, or of a manager of one namespace, does not have them all.
+        for other in await ctx.client.list(self.kind, live=True):
             if other.uid == ctx.object.uid or other.terminating:
                 continue
             try:
