@@ -150,17 +150,24 @@ class NewHost:
     failures: int = 0
 
     def marked(self, manifest: Mapping[str, Any], marks: Marks) -> dict[str, Any]:
-        """The manifest with what `host_of` reads: labels, and an annotation if others broke before."""
+        """The manifest with what `host_of` reads: labels, and an annotation if others broke before.
+
+        Such marks in the manifest itself, as in a template that was copied from a pod, are left out: hosts
+        that share them would count as one replica.
+        """
         metadata = dict(manifest.get("metadata") or {})
         said = {marks.replica_index: str(self.replica_index), marks.host_index: str(self.host_index)}
         name = {marks.replica: self.replica} if self.replica else {}
-        metadata["labels"] = {**(metadata.get("labels") or {}), **said, **name}
-        if self.failures:
-            metadata["annotations"] = {
-                **(metadata.get("annotations") or {}),
-                marks.failures: str(self.failures),
-            }
+        metadata["labels"] = {**_without(metadata.get("labels"), marks.replica), **said, **name}
+        failed = {marks.failures: str(self.failures)} if self.failures else {}
+        annotations = {**_without(metadata.get("annotations"), marks.failures, marks.whole), **failed}
+        if annotations or "annotations" in metadata:
+            metadata["annotations"] = annotations
         return {**manifest, "metadata": metadata}
+
+
+def _without(texts: Mapping[str, str] | None, *names: str) -> dict[str, str]:
+    return {name: text for name, text in (texts or {}).items() if name not in names}
 
 
 @frozen

@@ -311,3 +311,22 @@ def test_the_order_in_which_hosts_are_read_does_not_matter(
     group, observed = given
     shuffled = chance.sample(observed, len(observed))  # type: ignore[attr-defined]
     assert group.plan(shuffled, NOW) == group.plan(observed, NOW)
+
+
+def test_marks_in_the_template_are_not_taken_for_those_of_a_host() -> None:
+    """As in a template that was copied from a running pod: such hosts would all be one replica."""
+    copied = {
+        "labels": {"app": "ray", MARKS.replica: "x", MARKS.replica_index: "7"},
+        "annotations": {"kept": "yes", MARKS.whole: "true", MARKS.failures: "3"},
+    }
+    made = NewHost("", 2, 0).marked({"metadata": copied, "spec": {}}, MARKS)
+    assert made["metadata"] == {
+        "labels": {"app": "ray", MARKS.replica_index: "2", MARKS.host_index: "0"},
+        "annotations": {"kept": "yes"},
+    }
+    assert (
+        NewHost("a", 2, 0, failures=1).marked({"metadata": copied}, MARKS)["metadata"]["labels"][
+            MARKS.replica
+        ]
+        == "a"
+    )

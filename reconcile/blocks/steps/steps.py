@@ -347,8 +347,10 @@ class _Attempt(Generic[T]):
         interrupted = self.due == "continue" and before is not None and before.state == "Running"
         try:
             result = await self._step.carry_out(self._ctx, _run_of(self._ctx, record, interrupted))
-        except StaleVersion:
-            raise  # it worked on an old state, and is repeated as it stands
+        except StaleVersion:  # it worked on an old state, and is repeated as it stands
+            if self._step.interrupted == "hold":  # the next run would take it for one of a dead process
+                await self._records.end(ended(record, "Failing", "worked on an old state: it is repeated"))
+            raise
         except TerminalError as error:
             await self._records.end(ended(record, "Failed", _text(self._ctx, error), self._generation))
             raise
