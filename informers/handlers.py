@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVarTuple
 
 import anyio
@@ -182,9 +183,10 @@ class Handlers:
 
     def publish(self, delta: Delta) -> None:
         for registration in tuple(self._inline):
-            if registration.removed:  # perhaps by a handler before it, for this very change
-                continue
-            if registration.backlog:  # behind what waits already, or it would arrive out of order
+            if registration.removed:
+                with suppress(ValueError):  # a handler before it may have looked at `registrations`
+                    self._inline.remove(registration)
+            elif registration.backlog:  # behind what waits already, or it would arrive out of order
                 registration.backlog.append(delta)
             else:
                 registration.tell(delta)

@@ -59,7 +59,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         content = yaml.safe_load(path.read_bytes())
     except OSError as error:
         raise ConfigurationProblem(f"the kubeconfig {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:  # of bytes that are no text, and of the 30th of February
+    except (yaml.YAMLError, ValueError) as error:  # not UTF-8, or a date that does not exist
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
         raise ConfigurationProblem(f"the kubeconfig {path} is not YAML{where}") from error

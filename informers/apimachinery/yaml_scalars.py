@@ -6,7 +6,13 @@ numbers that no float64 holds. `1e3`, `08` and `0o17` are numbers, and `y` is tr
 
 import math
 import re
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from yaml import CSafeLoader, SafeLoader, ScalarNode
+    from yaml.resolver import BaseResolver
+
+    Loader: TypeAlias = type[SafeLoader] | type[CSafeLoader]
 
 Scalar: TypeAlias = str | int | float | None
 """A scalar as JSON has it; a whole number is an int, also if it was written as `1.0` or `1e3`."""
@@ -69,25 +75,25 @@ def tagged_scalar(kind: str, text: str) -> Scalar:
     raise ValueError(f"expected {kind}, got {text[:_LONGEST_NUMBER]!r}")
 
 
-def loader_on(base: Any) -> Any:
+def loader_on(base: "Loader") -> "Loader":
     """A subclass of `base`, a loader of PyYAML, that reads scalars so. It raises yaml.YAMLError."""
     import yaml  # it takes longer than the rest of this package together
 
-    def scalar(loader: Any, node: Any) -> Scalar:
+    def scalar(loader: "SafeLoader | CSafeLoader", node: "ScalarNode") -> Scalar:
         try:
-            return tagged_scalar(node.tag.removeprefix(_TAG), loader.construct_scalar(node))
+            return tagged_scalar(node.tag.removeprefix(_TAG), str(loader.construct_scalar(node)))
         except ValueError as error:
             raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
 
-    class Loader(base):  # type: ignore[misc]
-        def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-            if kind is not yaml.ScalarNode or not implicit[0]:
-                return super().resolve(kind, value, implicit)
-            try:
-                return _TAG + plain_scalar(value)[0]
-            except ValueError:
-                return f"{_TAG}int"  # its construction raises the error, with the place
+    def resolve(self: "BaseResolver", kind: type, value: Any, implicit: tuple[bool, bool]) -> str:
+        if kind is not yaml.ScalarNode or not implicit[0]:
+            return str(base.resolve(self, kind, value, implicit))  # type: ignore[no-untyped-call]
+        try:
+            return _TAG + plain_scalar(value)[0]
+        except ValueError:
+            return f"{_TAG}int"  # its construction raises the error, with the place
 
+    made: Loader = type("KubectlLoader", (base,), {"resolve": resolve})
     for kind in ("bool", "float", "int", "null"):
-        Loader.add_constructor(_TAG + kind, scalar)
-    return Loader
+        made.add_constructor(_TAG + kind, scalar)
+    return made

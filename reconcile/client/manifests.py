@@ -63,13 +63,10 @@ def documents_in(text: str) -> Sequence[Any]:
 
 @functools.cache
 def _loader() -> Any:
-    """A loader of YAML 1.1, as kubectl reads it; created at first use, since importing yaml is slow."""
+    """A loader of YAML as kubectl reads it, without duplicate members; importing yaml is slow."""
     import yaml
 
-    base: Any = loader_on(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-
-    class Loader(base):  # type: ignore[misc]
-        """Refuses duplicate members."""
+    made = loader_on(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
     def mapping(loader: Any, node: Any) -> Any:
         own = [name for name, _ in node.value if name.tag != "tag:yaml.org,2002:merge"]
@@ -83,5 +80,5 @@ def _loader() -> Any:
             raise yaml.constructor.ConstructorError(None, None, f"{twice!r} is there twice", node.start_mark)
         return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
 
-    Loader.add_constructor("tag:yaml.org,2002:map", mapping)
-    return Loader
+    made.add_constructor("tag:yaml.org,2002:map", mapping)
+    return made

@@ -91,12 +91,10 @@ def _name(definition: dict[str, Any]) -> str:
 def findings_of_module(module: ModuleType, installed: dict[str, Any] | None) -> list[Finding]:
     found: list[Finding] = []
     models = [model for model in models_in(module) if is_custom(model)]
-    named = [m for m in models if installed and kind_of(m).resource.name == _name(installed)]
+    name = _name(installed) if installed else ""
+    named = [model for model in models if kind_of(model).resource.name == name]
     if installed and not named:
-        raise Problem(
-            f"{module.__name__} has no {_name(installed)}",
-            "pass the definition of one of its kinds",
-        )
+        raise Problem(f"{module.__name__} has no {name}", "pass the definition of one of its kinds")
     for model in models:
         found += findings(model, installed if model in named else None)
     return found

@@ -271,7 +271,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 1
-    except OSError as error:  # nobody expected it where it came from, as on a full disk
+    except OSError as error:  # unexpected, such as a full disk
         _discard_output()
         where = error.filename or "the output"
         Problem(f"{where} cannot be read or written", error.strerror or str(error)).show()

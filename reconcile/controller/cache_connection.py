@@ -260,8 +260,8 @@ class CacheConnection(Generic[T]):
             if self.levels is not None:
                 self.levels.changed(request, seen)
             tombstones = self.executor.tombstones
-            # A namespace that is not followed any more takes its objects out of the store: none was deleted.
             wanted = wakes(self.controller.wakes, seen, self.failures, self.primary.resource)
+            # A namespace that is not followed any more takes its objects out of the store: none was deleted.
             ended = (
                 seen.old is not None
                 and (wanted or tombstones.held is not None)

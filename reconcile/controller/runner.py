@@ -166,6 +166,8 @@ class Runner(Generic[T]):
             return  # removed before its task began
         connection = self._connected
         self._ended = anyio.Event()
+        if self._held is not None:
+            self.gain(self._held.held)  # some came after it was connected, when nobody knew it yet
         if self._levels is not None:
             self._levels.start()
         try:
@@ -315,19 +317,19 @@ class Runner(Generic[T]):
 
     # --- buckets ----------------------------------------------------------------------------------
 
-    def gain(self, buckets: Collection[int] | None = None, *, clean: bool = True) -> None:
-        """Work on the objects in these buckets too, once they are held; None: in all that are.
+    def gain(self, buckets: Collection[int], *, clean: bool = True) -> None:
+        """Work on the objects in these buckets too; to be called once they are held.
 
         Unless `clean`, the former holder has not said up to which version it has written: then deletions and
         creates with generated names wait again until the cache of their kind is certainly up to date.
         """
-        if self._held is None:
-            return
+        assert self._held is not None
         if not clean:
             self._executor.distrust_cache()
-        for bucket, request in self._connected.requests_in(self._held.held if buckets is None else buckets):
-            cause = Cause("added", note=f"gained bucket {self._held.buckets.label(bucket)}")
-            self._add(request, INITIAL_PRIORITY, cause)
+        label = self._held.buckets.label
+        causes = {bucket: Cause("added", note=f"gained bucket {label(bucket)}") for bucket in buckets}
+        for bucket, request in self._connected.requests_in(buckets):
+            self._add(request, INITIAL_PRIORITY, causes[bucket])
         self._connected.backgrounds.refresh()
 
     async def release(self, buckets: Collection[int]) -> None:
@@ -337,15 +339,14 @@ class Runner(Generic[T]):
         cache shows all that was written. Events are written later, as ever. Raises CacheBehind and errors of
         reads where the cache may not show a write; nothing is forgotten then, and the call can be repeated.
         """
-        connection, runs = self._connection, self._executor.runs
-        if connection is None or runs is None:  # it was removed, and remembers nothing
-            return
+        runs, connection = self._executor.runs, self._connected
+        assert runs is not None
         try:
             # First, as each of them needs a moment to end.
             connection.backgrounds.refresh()
             await runs.ended(buckets)
             # By sets, as the next holder waits for this: to ask for the buckets of each key took most of it.
-            known = connection.known_in(buckets) if self._connection else frozenset[Request]()
+            known = connection.known_in(buckets)
             await self._executor.settle(known)
             await connection.backgrounds.all_ended(known.__contains__)
         except anyio.get_cancelled_exc_class():
@@ -367,7 +368,7 @@ class Runner(Generic[T]):
         """Forget the keys in these buckets, and in none that is held or still to be released."""
         held, runs, guard = self._held, self._executor.runs, self.guard
         if self._connection is None or held is None or runs is None:
-            return
+            return  # it was removed meanwhile
         if self._executor.observer is not None:
             self._executor.observer.forgotten(buckets)
         staying = self._connected.known_in([bucket for bucket in held.held if bucket not in buckets])
@@ -400,8 +401,7 @@ class Runner(Generic[T]):
     async def _work_within(self, limit: RunLimit) -> None:
         while True:
             try:
-                # An exception that leaves this block hands the key back: it is due again at once, its causes
-                # kept.
+                # An exception that leaves this block hands the key back: due again at once, with its causes.
                 async with self.queue.get() as item:
                     self._idle -= 1
                     if self._unstarted and not self._idle and self.queue.has_more:
@@ -467,8 +467,7 @@ class Runner(Generic[T]):
     async def _outcome(self, item: Item[Request], causes: Sequence[Cause], limit: RunLimit) -> RunResult:
         executor = self._executor
         if self.controller.background is not None:
-            # `cleanup` must not run beside the object's task. One that ignores its end may not hold a worker
-            # for ever.
+            # `cleanup` must not run beside the object's task; one that does not end holds no worker for ever.
             with anyio.move_on_after(executor.timeout) as patience:
                 await self._connected.backgrounds.ended(item.key)
             if patience.cancelled_caught:

@@ -64,7 +64,6 @@ class RunnerSet:
         finally:
             del self._joining[controller.name]
         self._runners[controller.name] = runner
-        runner.gain()  # buckets that came while it was connected, and not known here
         if self._group is not None:
             self._group.start_soon(noted, runner.run, f"controller {runner.name}")
 

@@ -33,7 +33,7 @@ class RunRecord(WriteObserver):
     """Whether the server was asked for that object, and still had it."""
     tenure: Tenure | None = field(default=None, init=False)
     """What the run may write under; None where objects are not shared among replicas."""
-    _elsewhere: list["RunRecord"] = field(factory=list, init=False)
+    _elsewhere: tuple["RunRecord", ...] = field(default=(), init=False)
     _kept: dict[ObjectRef, Snapshot | None] = field(factory=dict, init=False)
     _failed: set[ObjectRef] = field(factory=set, init=False)
     _flawed: bool = field(default=False, init=False)
@@ -45,7 +45,7 @@ class RunRecord(WriteObserver):
         other = _RecordElsewhere(self)
         other.rendered, other.causes, other.tenure = self.rendered, self.causes, self.tenure
         other._writes = self._writes
-        self._elsewhere.append(other)
+        self._elsewhere += (other,)
         return other
 
     def note_read(self, resource: APIResource, key: Key | None) -> None:

@@ -7,11 +7,12 @@ import msgspec
 import structlog
 from attrs import define, field
 
-from informers import ApiError, APIResource, Delta, Snapshot, StaleVersion
+from informers import ApiError, APIResource, Delta, Snapshot
 from reconcile.client.client import Client, core_of, reads_of
 from reconcile.client.field_managers import STORMS
 from reconcile.client.own_writes import PATIENCE, SHORT_PATIENCE
 from reconcile.conditions import merge_conditions
+from reconcile.models import Unstructured, decode, encode, unstructured_kind
 from reconcile.models.values import format_time
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.run_record import RunRecord
@@ -31,8 +32,6 @@ FOREIGN_WRITES_BEFORE_READ = 3
 """A key that other writers wake once or twice is no fight yet, and not worth a request."""
 STATUS_WRITERS = 1000
 """Keys whose last run wrote only its own status. One report per controller is enough: some may be missed."""
-_ATTEMPTS = 20
-"""Of a write that others keep overtaking, as for `Client.modify`."""
 _SOON = 0.001
 """Seconds until a key whose interval is already over is due."""
 
@@ -276,24 +275,21 @@ class StormGuard:
 
     async def _write_condition(self, primary: Snapshot, condition: dict[str, Any]) -> None:
         """Put it beside the others. Raises StaleVersion where others keep writing, and errors of requests."""
+
+        def put(found: Unstructured) -> Unstructured:
+            if found.uid != primary.uid:
+                return found
+            body = encode(found)
+            status = body.get("status") or {}
+            now = format_time(self.client.clock.now())
+            merged = merge_conditions(status.get("conditions") or (), [condition], now, None)
+            return decode(type(found), {**body, "status": {**status, "conditions": merged}})
+
         # No apply: where a definition does not say that conditions are keyed, it would replace all of them.
         writer = self.client.with_options(field_manager=f"{self.manager}{STORMS}")
-        for attempts_left in reversed(range(_ATTEMPTS)):
-            live = await reads_of(self.client).read(self.resource, primary.key)
-            if live is None or live.uid != primary.uid:
-                return
-            status = live.to_dict().get("status")
-            listed = status.get("conditions") if isinstance(status, dict) else None
-            others = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-            now = format_time(self.client.clock.now())
-            patch = {"status": {"conditions": merge_conditions(others, [condition], now, None)}}
-            guard = {"uid": live.uid, "resourceVersion": str(live.version)}
-            try:
-                await writer.raw.patch(self.resource, live.key, patch, guard=guard, subresource="status")
-                return
-            except StaleVersion:
-                if not attempts_left:
-                    raise
+        of, key = self.resource, primary.key
+        model = unstructured_kind(of.api_version, of.kind, plural=of.plural, namespaced=of.namespaced)
+        await writer.modify(model, key.name, key.namespace, put, subresource="status")
 
     # --- runs that wait for their own status ----------------------------------------------------------
 

@@ -434,7 +434,7 @@ def test_an_event_taken_for_an_echo_by_its_object_alone_would_be_lost(
 
 
 @in_world(played)
-async def test_writes_whose_changes_wake_nobody_are_forgotten(world: World) -> None:
+async def test_writes_that_wake_no_key_are_forgotten(world: World) -> None:
     """A heartbeat in an object of an owned kind that it does not own, since that has another namespace."""
     beats = 0
 

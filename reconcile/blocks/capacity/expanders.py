@@ -59,7 +59,7 @@ class Priorities:
         """From YAML, as in the ConfigMap `cluster-autoscaler-priority-expander`. Raises BadPriorities."""
         try:
             said = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:  # also of the 30th of February
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # or a date that does not exist
             where = getattr(error, "problem_mark", None)
             raise BadPriorities(f"not valid YAML{f', line {where.line + 1}' if where else ''}") from error
         if not isinstance(said, dict) or not said:
