@@ -80,6 +80,10 @@ def test_a_pool_has_the_highest_priority_whose_pattern_matches_anywhere_in_its_n
         ("true: [a]", "expected an integer as priority, got True"),
         ("5: a", "priority 5: expected a list of expressions"),
         ("5: [1]", "priority 5: expected a list of expressions"),
+        ("2024-13-45: [a]", "not valid YAML"),
+        ("0b_: [a]", "not valid YAML"),
+        ("[" * 5000, "not valid YAML"),
+        ("5: ['a{4294967295}']", "priority 5 has an invalid expression: the repetition number is too large"),
         ("5: ['[']", "priority 5 has an invalid expression: unterminated character set at position 0"),
     ],
 )

@@ -119,6 +119,7 @@ def test_a_missing_login_is_an_error_and_not_guessed(
 
 
 NO_KEY = f"{SOURCE} has no key {DOCKER_CONFIG_KEY}"
+LATIN_1 = base64.b64encode('{"auths": {"a": {"password": "gr\u00fcn"}}}'.encode("latin-1")).decode()
 NO_CONFIG = f"{DOCKER_CONFIG_KEY} of {SOURCE} is not a docker config"
 NO_LOGIN = f"{DOCKER_CONFIG_KEY} of {SOURCE} has no login"
 
@@ -133,6 +134,8 @@ NO_LOGIN = f"{DOCKER_CONFIG_KEY} of {SOURCE} has no login"
         ("not base64!", "NotADockerConfig", NO_CONFIG),
         (b64(f'{{"auths": {{"{HOST}": "{PASSWORD}"}}}}'), "NotADockerConfig", NO_CONFIG),
         (b64(f"{PASSWORD} is no JSON"), "NotADockerConfig", NO_CONFIG),
+        (LATIN_1, "NotADockerConfig", NO_CONFIG),
+        (b64("[" * 100_000), "NotADockerConfig", NO_CONFIG),
         (b64('{"auths": {}}'), "LoginNotFound", NO_LOGIN),
     ],
 )

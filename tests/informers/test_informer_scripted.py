@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from informers import APIResource, Delta, Informer, Key, Response
+from informers import APIResource, Delta, Informer, Key, OutcomeUnknown, Response
 from reconcile.testing import VirtualClock, simulate
 from tests.helpers.scenarios import simulated
 from tests.helpers.scripted_server import Answer, Chunks, ScriptedServer, SeenRequest
@@ -380,3 +380,21 @@ def test_the_final_bookmark_of_a_streamed_list_does_not_promise_others() -> None
 def test_a_quiet_resource_on_a_server_with_bookmarks_is_watched_for_the_requested_time() -> None:
     lives = watched(Quiet(61.25, 100), 3000)
     assert all(life >= 300 + 30 for life in lives)
+
+
+@simulated
+async def test_a_watch_that_is_open_again_has_no_error_before_its_first_event() -> None:
+    broken = Chunks(
+        [(60, line("BOOKMARK", pod("", 10))), (55, b"")],
+        then=OutcomeUnknown("the connection was cut", "WATCH"),
+    )
+    server = Script([page(9)])
+    watches = iter([broken, Chunks(then="silence")])
+    server._watch = lambda: next(watches)  # type: ignore[method-assign]
+    informer = Informer(server, PODS, clock=VirtualClock())
+    async with beside(informer.run):
+        await anyio.sleep(155)
+        status = informer.status()
+    assert (status.state, status.error, status.failures) == ("watching", "", 1)
+    assert status.lag is not None
+    assert status.lag < 60

@@ -263,8 +263,12 @@ class Copier(Generic[T]):
         """The namespaces that other objects of the kind ask for, or may have if one's spec is unusable."""
         wanting: dict[str, set[str]] = {}
         unsure: set[str] = set()
-        # Live: the cache of a replica, or of a manager of one namespace, does not have them all.
-        for other in await ctx.client.list(self.kind, live=True):
+        try:
+            # Live: the cache of a replica, or of a manager of one namespace, does not have them all.
+            others = await ctx.client.list(self.kind, live=True)
+        except ApiError:  # as without the right to list them everywhere
+            return _anybody
+        for other in others:
             if other.uid == ctx.object.uid or other.terminating:
                 continue
             try:
@@ -277,9 +281,9 @@ class Copier(Generic[T]):
         spaces = {space.name: space for space in made}
 
         def needed(name: str) -> bool:
-            others = wanting.get(name, set()) | unsure
+            askers = wanting.get(name, set()) | unsure
             return any(
-                consent is None or consent.allows_target(other, name, spaces.get(name)) for other in others
+                consent is None or consent.allows_target(asker, name, spaces.get(name)) for asker in askers
             )
 
         return needed
@@ -287,6 +291,10 @@ class Copier(Generic[T]):
 
 def _nobody(name: str) -> bool:
     return False
+
+
+def _anybody(name: str) -> bool:
+    return True
 
 
 def _named_by(copies: Iterable[Copy]) -> list[Key]:

@@ -64,3 +64,18 @@ def test_values_of_any_text_round_trip(terms: dict[str, str]) -> None:
 def test_scalars_are_compared_as_text(path: str, text: str) -> None:
     spec = {"nodeName": "a", "hostNetwork": True, "tty": False, "port": 80, "null": None}
     assert text_at({"spec": spec}, path) == text
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "text"),
+    [
+        ("v1", "spec.unschedulable", "false"),
+        ("v1", "spec.hostNetwork", "false"),
+        ("v1", "spec.nodeName", ""),
+        ("example.com/v1", "spec.hostNetwork", ""),
+    ],
+)
+def test_some_booleans_of_kubernetes_are_false_where_they_are_left_out(
+    version: str, path: str, text: str
+) -> None:
+    assert text_at({"apiVersion": version, "spec": {}}, path) == text
