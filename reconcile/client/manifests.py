@@ -40,7 +40,7 @@ def manifest_of(text: str) -> Mapping[str, Any]:
     """The one object that a text describes; times stay text.
 
     Raises ValueError for a text that is not YAML or does not hold exactly one object, for a duplicate member
-    (YAML would silently take the last), and for a name of a member that is no text (`on` and `y` are true).
+    (YAML would silently take the last), and for a member name that is not read as text (`on` is true).
     """
     import yaml
 

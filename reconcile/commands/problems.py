@@ -27,7 +27,7 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
         with writing_files(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content.encode() if isinstance(content, str) else content)
-    for path in files:  # last, so that who reads no further leaves no half of them
+    for path in files:  # only now: a reader that stops early must not stop the writing
         click.echo(folder / path)
 
 

@@ -107,7 +107,7 @@ async def _read(client: Client, asked: _Asked) -> ShardMap:
 
 
 async def _near(client: Client, ring: str) -> str:
-    """What may have been meant; empty for who may not read other namespaces."""
+    """What may have been meant, if other namespaces may be read."""
     try:
         others = await client.list(Lease, labels=RING_LABEL)
     except ApiError:

@@ -171,7 +171,7 @@ _OF_LITERALS: Final[Mapping[str, type]] = {"string": str, "integer": int, "boole
 
 
 def _scalar(kind: str | None, rest: dict[str, Any]) -> str:
-    if all(type(value) is _OF_LITERALS.get(kind or "") for value in rest.get("enum", (None,))):
+    if "enum" in rest and all(type(value) is _OF_LITERALS.get(kind or "") for value in rest["enum"]):
         return f"Literal[{', '.join(map(literal, rest.pop('enum')))}]"
     form = rest.pop("format", "")
     if kind == "string" and form in ("date-time", "duration"):
