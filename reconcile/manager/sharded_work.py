@@ -137,7 +137,7 @@ class ShardedWork:
                 tasks.start_soon(self._release, runner, self._of(runner, buckets))
 
     async def _release(self, runner: Runner[Any], buckets: Collection[int]) -> None:
-        while buckets and runner.controller.name in self.cluster.runners:  # else it was removed
+        while buckets and runner in tuple(self.cluster.runners):  # else it was removed
             try:
                 await runner.release(buckets)
             except (CacheBehind, ApiError) as error:
