@@ -61,7 +61,7 @@ def prune(node: SchemaNode, value: Any, path: str, removed: list[str]) -> None:
 
 def _prune_items(node: SchemaNode, items: list[Any], path: str, removed: list[str]) -> None:
     for index, item in enumerate(items):
-        if isinstance(item, NESTED):
+        if item and isinstance(item, NESTED):  # of an empty one not even the path is worth its time
             prune(node, item, f"{path}[{index}]", removed)
         elif item is None and node.zero is not UNTYPED:
             items[index] = _zero_item(node)
